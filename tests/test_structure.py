@@ -18,6 +18,14 @@ SOURCE = Path(rackmath.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 LONGEST_FILE = 300
 LONGEST_FUNCTION = 60
+_WORDS = (
+    "found given asked kept taken made told seen held known shown written drawn done sent bought sold built gone lost "
+    "meant paid put said spent thrown chosen driven fallen grown begun broken worn led cut met fed dealt "
+    "this that these those some none both each one other others own same mine they them who what which"
+)
+IRREGULAR = frozenset(_WORDS.split())
+TERMS = frozenset({"absorbed", "measured", "predicted", "expected", "speed", "need", "seed", "feed"})
+"""Participles that are the field's own words for a value, and words that only look like one."""
 EQUIVALENT = Path(__file__).parent / "data" / "equivalent_mutants.csv"
 
 
@@ -47,6 +55,20 @@ def test_functions_are_short_and_public_ones_documented(path: Path) -> None:
             body = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
             length = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
             assert length <= LONGEST_FUNCTION, f"{node.name} has {length} lines"
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """Names of values inside functions: parameters, and what is assigned or looped over."""
+    functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    stored = {n.id for f in functions for n in ast.walk(f) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return stored | {a.arg for f in functions for a in (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_values_are_named_by_nouns(path: Path) -> None:
+    """No participle, pronoun or adjective by itself says what a value is."""
+    names = {name.strip("_") for name in _names(ast.parse(path.read_text(encoding="utf-8")))}
+    assert {n for n in names - TERMS if n in IRREGULAR or re.fullmatch(r"[a-z]{2,}ed", n)} == set()
 
 
 def test_no_two_classes_have_one_name() -> None:

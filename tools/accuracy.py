@@ -78,7 +78,9 @@ def main() -> None:
     impossible = [q for q in questions if q.row.id not in left]
     values = {name: np.array([float(left[q.row.id][name]) for q in kept]) for name in GROUPINGS}
     constants = constants_file.constants()
-    predictions, _ = predicted_rows(table, constants, simulated=True, corrected=False, progress=print, workers=2)
+    predictions, _ = predicted_rows(
+        table, constants, with_simulator=True, with_evidence=False, progress=print, workers=2
+    )
     answered = np.array([p.predicted is not None for p in predictions])
     simulated = np.array([p.row is not None and is_percentile(p.row) for p in predictions])
     by_equations = _share(table, answered & ~simulated)

@@ -51,9 +51,9 @@ class NotUnderstood(InputError):
 class DoesNotFit(RackmathError):
     """The model, its cache or its layout does not fit the machine."""
 
-    def __init__(self, what: str, way_out: str) -> None:
-        super().__init__(what, way_out)
-        self.what = what
+    def __init__(self, subject: str, way_out: str) -> None:
+        super().__init__(subject, way_out)
+        self.what = subject
         self.way_out = way_out
 
     def __str__(self) -> str:

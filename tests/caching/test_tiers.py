@@ -38,7 +38,7 @@ def test_costs_by_hand() -> None:
     assert box.hold == pytest.approx(1e5 / 1e12 * 1e-5)
     assert box.wait == pytest.approx(1e-5)
     assert box.retrieve == pytest.approx(1e-5 * 1e-5)
-    waiting = tier_costs(make_system(), [TIER], lifetime=1e8, overlapped=False, **GIVEN)[2]
+    waiting = tier_costs(make_system(), [TIER], lifetime=1e8, overlap=False, **GIVEN)[2]
     assert waiting.retrieve == pytest.approx(1e-5 * (1e-5 + 1e-3))
     assert (box.accelerator_seconds, waiting.accelerator_seconds) == (0, pytest.approx(1e-5))
     # The plain system's scale-out carries 12.5 GB/s, a slow tier is not slowed further.
@@ -82,7 +82,7 @@ def test_real_tiers_come_in_the_order_of_their_drain_times() -> None:
 def test_the_link_to_the_host_carries_what_each_accelerator_holds() -> None:
     """1 GB/s behind a box of 10: a part of 60 kB takes 60 us where the box has all 100 kB in 10 us."""
     linked = replace(make_system(), host_link=1e9)
-    again, _, box = tier_costs(linked, [TIER], link_bytes=6e4, group=4, overlapped=False, prefill_wait=3e-5, **GIVEN)
+    again, _, box = tier_costs(linked, [TIER], link_bytes=6e4, group=4, overlap=False, prefill_wait=3e-5, **GIVEN)
     assert box.wait == pytest.approx(6e-5)
     assert box.accelerator_seconds == pytest.approx(4 * 6e-5)
     assert box.retrieve == pytest.approx(6e-5 * 1e-9 * 1e12 / LIFETIME + 4 * 6e-5 * 1e-3)

@@ -122,10 +122,10 @@ def test_products_of_training_hide_reductions_and_nothing_else() -> None:
 def test_drafts_are_accepted_in_decode_only() -> None:
     system, model = catalogue.system("h100-sxm"), catalogue.model("llama-3.1-70b")
     plain = estimate(model, system, Layout(tensor=8), **POINT, draft_tokens=2)
-    fewer = estimate(model, system, Layout(tensor=8), **POINT, draft_tokens=2, accepted=1.5)
+    fewer = estimate(model, system, Layout(tensor=8), **POINT, draft_tokens=2, accepted_tokens=1.5)
     assert float(fewer.tokens_per_second) == pytest.approx(1.5 * 16 / float(plain.time))
     with pytest.raises(InputError, match="in decode only"):
-        estimate(model, system, Layout(tensor=8), **POINT, phase="prefill", accepted=1.0)
+        estimate(model, system, Layout(tensor=8), **POINT, phase="prefill", accepted_tokens=1.0)
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def test_sharded_weights_travel_three_times_per_microbatch(llama) -> None:
     run = TrainingRun(layout=Layout(data=8), sequences=16, length=10, sharded=1.0)
     weights = memory(llama, Layout(data=8), 0.0, 0.0, 0.0, 1e12).weights
     exchange = 3 * 2 * all_gather(weights, 8.0, system)
-    hidden = step_time(llama, system, run, constant(1e3), exposed=0.0)
-    shown = step_time(llama, system, run, constant(1e3), exposed=1.0)
+    hidden = step_time(llama, system, run, constant(1e3), exposed_share=0.0)
+    shown = step_time(llama, system, run, constant(1e3), exposed_share=1.0)
     assert shown - hidden == pytest.approx(exchange, rel=1e-6)
     assert step_time(llama, system, run, constant(0.0)) == pytest.approx(exchange, rel=1e-6)
 

@@ -377,7 +377,7 @@ def test_controls_are_made_of_fields() -> None:
 def test_fields_are_those_of_the_request_with_its_help_and_its_checks(client: TestClient) -> None:
     """A page has no inputs of its own: what the request refuses, the field refuses."""
 
-    @asking(EstimateRequest, renamed={"accelerators": "gpus"}, own=("colour",))
+    @asking(EstimateRequest, aliases={"accelerators": "gpus"}, own_fields=("colour",))
     class Question(Inputs):
         accelerators: float = slider(8, 1, 100, "accelerators")
         phase: str = text("decode", "phase")
@@ -392,7 +392,7 @@ def test_fields_are_those_of_the_request_with_its_help_and_its_checks(client: Te
         with pytest.raises(ValidationError, match=why):
             Question(**wrong)
     with pytest.raises(KeyError, match="colour"):
-        asking(EstimateRequest, renamed={"accelerators": "gpus"})(Question)
+        asking(EstimateRequest, aliases={"accelerators": "gpus"})(Question)
     spoken = client.get("/openapi.json").json()["paths"]["/api/estimate"]["get"]["parameters"]
     said = {one["name"]: one.get("description") for one in spoken}
     assert said["draft_tokens"] == draft_tokens.option.help

@@ -143,7 +143,7 @@ def run_agent(r: AgentRequest) -> Result:
 
 
 def _levers(
-    prices: PriceList, plain: Session, compacted: Session, smaller: str | None, provider: str | None, at: date | None
+    prices: PriceList, plain: Session, compaction: Session, smaller: str | None, provider: str | None, at: date | None
 ) -> list[dict[str, Any]]:
     """The session with no lever, with each, and with what goes together."""
     levers = [_priced("none", prices, plain, 0.0)]
@@ -152,9 +152,9 @@ def _levers(
         keeps["caching, hour"] = HOUR
     for name, keep in keeps.items():
         levers.append(_priced(name, prices, plain, keep))
-    levers.append(_priced("compaction", prices, compacted, 0.0))
+    levers.append(_priced("compaction", prices, compaction, 0.0))
     for name, keep in keeps.items():
-        levers.append(_priced(f"{name} + compaction", prices, compacted, keep))
+        levers.append(_priced(f"{name} + compaction", prices, compaction, keep))
     try:
         cheap = price_book.price_list(prices.model, prices.provider, at, batch=True)
     except InputError:
@@ -188,7 +188,7 @@ def _priced(lever: str, prices: PriceList, session: Session, keep: float) -> dic
 
 
 def _own(
-    r: AgentRequest, model: str | Architecture, on: str | System, session: Session, listed: dict[str, Any]
+    r: AgentRequest, model: str | Architecture, on: str | System, session: Session, lever: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The compacted session, with its prefixes kept, on hardware of one's own; and what to say of the model."""
     architecture, notes = as_read(load_model(model), r.engine, r.weights, r.kv)
@@ -215,10 +215,10 @@ def _own(
         "gpu_seconds_per_session": seconds,
         "usd_per_session": seconds * price,
         "usd_per_session_range": [costs.low * price, costs.high * price],
-        "listed_usd_per_session": listed["usd_per_session"],
-        "listed_lever": listed["lever"],
+        "listed_usd_per_session": lever["usd_per_session"],
+        "listed_lever": lever["lever"],
         "sessions_per_day_capacity": 86_400 * gpus / seconds,
-        "sessions_per_day_break_even": 86_400 * gpus * price / listed["usd_per_session"],
+        "sessions_per_day_break_even": 86_400 * gpus * price / lever["usd_per_session"],
         "usd_per_day_rent": 86_400 * gpus * price,
         "energy": energy_of_run(seconds, costs.memory_time, costs.compute_time, system.chip, r.grid),
         "sessions_per_day": r.sessions,

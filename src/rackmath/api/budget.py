@@ -208,7 +208,7 @@ def _energy(
     def part(seconds: float, efficiency: float, bandwidth: float = 0.0) -> dict[str, Any] | None:
         return energy_of_run(seconds, bandwidth * seconds, use.mfu * efficiency * seconds, chip, grid)
 
-    trained = part((facts["cost_pretrain"] + facts["cost_rl"]) / rate, 1.0)
+    training_energy = part((facts["cost_pretrain"] + facts["cost_rl"]) / rate, 1.0)
     prompts = part(flops * life.prompt_tokens / use.prefill / rate, use.prefill)
     seconds = flops * life.answer_tokens / use.decode / rate
     ends = (0.0, 1.0) if use.bandwidth is None else (use.bandwidth, use.bandwidth)
@@ -216,7 +216,7 @@ def _energy(
     least, most = (part(seconds, use.decode, end) for end in ends)
     if answers and least and most:
         answers["kwh_range"] = [least["kwh_range"][0], most["kwh_range"][1]]
-    return energy_of_parts([trained, prompts, answers])
+    return energy_of_parts([training_energy, prompts, answers])
 
 
 def _written_note(use: Efficiency) -> str:

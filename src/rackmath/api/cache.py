@@ -111,7 +111,7 @@ def run_cache(r: CacheRequest) -> Result:
         prefill_wait=float(alone.time) / r.context,
         link_bytes=float(alone.memory.cache) / r.context,
         group=group,
-        overlapped=not r.waiting,
+        overlap=not r.waiting,
         remote=r.remote,
         lifetime=r.years * _YEAR,
     )
@@ -143,10 +143,10 @@ def _dearer(tier: MemoryTier, factor: float) -> MemoryTier:
 def _facts(model: str, system: str, costs: list[TierCost], context: float, reuse: float) -> dict[str, Any]:
     stays = cheapest(costs)
     again = next(c for c in costs if c.name == RECOMPUTE).retrieve
-    placed: dict[str, Any] = {}
+    tier_facts: dict[str, Any] = {}
     for name, duration in PRODUCTS.items():
         best = min(costs, key=lambda c: c.cost(duration))
-        placed[name] = {
+        tier_facts[name] = {
             "cheapest": best.name,
             "usd_per_million": best.cost(duration) * 1e6,
             "recompute_usd_per_million": again * 1e6,
@@ -158,9 +158,12 @@ def _facts(model: str, system: str, costs: list[TierCost], context: float, reuse
     for c in costs:
         if c.hold <= 0 or again <= c.retrieve:
             continue
-        saved = again - c.retrieve
-        best = best_lifetime(c.hold, saved, survival, 1e9)
-        break_evens[c.name] = {"break_even": ski_rental(c.hold, saved), "best": None if best.keep == inf else best.keep}
+        time_saved = again - c.retrieve
+        best = best_lifetime(c.hold, time_saved, survival, 1e9)
+        break_evens[c.name] = {
+            "break_even": ski_rental(c.hold, time_saved),
+            "best": None if best.keep == inf else best.keep,
+        }
     device = min((c for c in costs if c.hold > 0 and c.retrieve > 0), key=lambda c: c.cost(3600.0), default=None)
     return {
         "model": model,
@@ -178,7 +181,7 @@ def _facts(model: str, system: str, costs: list[TierCost], context: float, reuse
             for c in costs
         ],
         "cheapest": [{"tier": s.tier, "from": s.start, "to": None if s.stop == inf else s.stop} for s in stays],
-        "products": placed,
+        "products": tier_facts,
         "rents": {
             name: {c.name: rent / (c.hold * 3600 * 1e6) for c in costs if c.hold > 0} for name, rent in RENTS.items()
         },

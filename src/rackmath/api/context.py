@@ -116,15 +116,15 @@ def _model_facts(
     }
 
 
-def _beyond(name: str, trained: int | None, contexts: Array) -> list[str]:
-    if trained is None or contexts[-1] <= trained:
+def _beyond(name: str, longest: int | None, contexts: Array) -> list[str]:
+    if longest is None or contexts[-1] <= longest:
         return []
-    return [f"{name} was trained for {trained:,} tokens: beyond them it computes, and nobody knows how well it answers"]
+    return [f"{name} was trained for {longest:,} tokens: beyond them it computes, and nobody knows how well it answers"]
 
 
 def _context_facts(name: str, curve: ContextCost, price: float | None) -> dict[str, Any]:
     cost = curve.gpu_seconds if price is None else curve.gpu_seconds * price * 1e6
-    doubled = np.flatnonzero(cost >= 2 * cost[0])
+    doublings = np.flatnonzero(cost >= 2 * cost[0])
     return {
         "model": name,
         "contexts": curve.contexts,
@@ -132,7 +132,7 @@ def _context_facts(name: str, curve: ContextCost, price: float | None) -> dict[s
         "batch": curve.batch,
         "layout": list(curve.layout),
         "time": curve.time,
-        "doubles_at": float(curve.contexts[doubled[0]]) if len(doubled) else None,
+        "doubles_at": float(curve.contexts[doublings[0]]) if len(doublings) else None,
         "servable_to": curve.servable_to,
         "stopped_by": curve.stopped_by,
     }

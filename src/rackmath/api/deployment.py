@@ -67,9 +67,9 @@ class Deployment:
 
         Errors: :class:`~rackmath.errors.InputError` for an engine that no commands are written for.
         """
-        written = [name for name in (*COMMANDS, "kubernetes") if name in self.commands]
-        if engine not in written:
-            way_out = f"use one of {', '.join(written)}" if written else "only points of a plan have commands"
+        engines = [name for name in (*COMMANDS, "kubernetes") if name in self.commands]
+        if engine not in engines:
+            way_out = f"use one of {', '.join(engines)}" if engines else "only points of a plan have commands"
             raise InputError("engine", engine, way_out)
         return str(self.commands[engine])
 

@@ -75,8 +75,8 @@ class PromptCosts:
         losses: Losses | None,
         family: str,
     ) -> None:
-        fixed = [engine_layout(layout, gpus, architecture, family)] if layout else None
-        self._layouts = fixed or engine_layouts(architecture, gpus, family)
+        only = [engine_layout(layout, gpus, architecture, family)] if layout else None
+        self._layouts = only or engine_layouts(architecture, gpus, family)
         self._asked = architecture, system
         self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses}
 

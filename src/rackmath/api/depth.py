@@ -40,8 +40,12 @@ def run_depth(r: DepthRequest) -> Result:
     architecture = load_model(r.model)
     if not 1 <= r.tokens <= 1e12:
         raise InputError("--tokens", r.tokens, "write a number from 1 to 1e12")
-    own = len(architecture.layers)
-    layers = _numbers(r.layers) if r.layers else sorted({max(own // 2, 1), own, 2 * own, 4 * own})
+    own_layers = len(architecture.layers)
+    layers = (
+        _numbers(r.layers)
+        if r.layers
+        else sorted({max(own_layers // 2, 1), own_layers, 2 * own_layers, 4 * own_layers})
+    )
     result = {count: depths(architecture, count) for count in layers}
     pays = {way: below_from(architecture, way) for way in ("sqrt", "reversible")}
     facts = {

@@ -47,7 +47,7 @@ def energy_of_service(
     ends: tuple[float, float],
     chip: Chip,
     grid: float | None,
-    used: float = 1.0,
+    utilisation: float = 1.0,
 ) -> dict[str, Any] | None:
     """Energy of a token of a service; None where nobody says the chip's power.
 
@@ -59,14 +59,14 @@ def energy_of_service(
         Those that its memory traffic and its multiplications take at the peaks. [s]
     ends : tuple of float
         90 % range of the time per token over its value. [1]
-    used : float
+    utilisation : float
         Part of the time in which accelerators work; in the rest they run and wait. [1]
     """
     idle = power_of(chip, 0.0, 0.0)
     value, fast, slow = (_power(chip, memory_time, compute_time, total * end) for end in (1.0, *ends))
     if idle is None or value is None or fast is None or slow is None:
         return None
-    waits = 1 / used - 1
+    waits = 1 / utilisation - 1
     low = total * ends[0] * (fast.low + idle.low * waits)
     high = total * ends[1] * (slow.high + idle.high * waits)
     return _facts(total * (value.value + idle.value * waits), (low, high), grid)

@@ -120,25 +120,25 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
         "cached_tokens": r.cached_tokens,
         "draft_tokens": r.draft_tokens,
         "draft": draft,
-        "accepted": drafts.accepted if r.draft_tokens else None,
+        "accepted_tokens": drafts.accepted if r.draft_tokens else None,
         "losses": None if r.ideal else losses_of(system, version, question_of(r.phase, version)),
     }
-    layout, notes, searched = fastest_layout(architecture, system, r.gpus, r.layout, family, settings)
+    layout, notes, fastest = fastest_layout(architecture, system, r.gpus, r.layout, family, settings)
     if "[" in system.name:
         notes += (
             f"{system.name}: numbers as set; parts of its peaks that kernels reach as measured of the chip itself",
         )
     if architecture.max_context is not None and r.context > architecture.max_context:
-        trained = f"{architecture.name} was trained for {architecture.max_context:,} tokens"
-        notes += (f"{trained}: beyond them it computes, and nobody knows how well it answers",)
-    computed = searched or timed_pass(architecture, system, layout, settings)
+        limit = f"{architecture.name} was trained for {architecture.max_context:,} tokens"
+        notes += (f"{limit}: beyond them it computes, and nobody knows how well it answers",)
+    first_answer = fastest or timed_pass(architecture, system, layout, settings)
     return EstimateResult(
         request=r,
         architecture=architecture,
         system=system,
         layout=layout,
-        step=computed,
-        computed=computed,
+        step=first_answer,
+        computed=first_answer,
         near=None,
         tokens_per_step=drafts.accepted if r.phase == "decode" else None,
         price=catalogue.price_of(system, r.usd_per_gpu_hour),

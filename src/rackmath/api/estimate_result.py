@@ -178,8 +178,8 @@ class EstimateResult:
         """The pass on the busiest accelerator, and its operators, longest first."""
         r, wide = self.request, as_floats(self.layout)
         work = local_pass(r.phase, r.batch, r.context, r.cached_tokens, wide, None, r.draft_tokens)
-        timed = timed_operators(self.architecture, work, wide, self.system)
-        return work, sorted(timed, key=lambda operator: -float(operator.time))
+        times = timed_operators(self.architecture, work, wide, self.system)
+        return work, sorted(times, key=lambda operator: -float(operator.time))
 
     def _at(self, batches: NDArray[np.float64]) -> Estimate:
         """The same pass at many batches."""

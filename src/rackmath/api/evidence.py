@@ -268,7 +268,7 @@ def _verdicts(questions: Sequence[Question]) -> list[dict[str, Any]]:
 def _verdict(question: Question, expected: Prediction, explained_by: Sequence[Cause]) -> dict[str, Any]:
     """One measurement beside what was expected; where it lies outside, which constants would explain it."""
     row = question.row
-    explained = [
+    likely = [
         {
             "term": cause.term.name, "meaning": cause.term.meaning, "unit": cause.term.unit, "part": cause.part,
             "value": cause.value, "needed": cause.needed,
@@ -278,5 +278,5 @@ def _verdict(question: Question, expected: Prediction, explained_by: Sequence[Ca
     return {
         "id": row.id, "metric": row.metric, "statistic": row.statistic, "measured": row.value,
         "predicted": expected.predicted,
-        "low": expected.low, "high": expected.high, "inside": expected.inside, "explained_by": explained,
+        "low": expected.low, "high": expected.high, "inside": expected.inside, "explained_by": likely,
     }  # fmt: skip

@@ -141,7 +141,7 @@ def _figure(f: dict[str, Any], placement: Placement) -> Figure:
     """Experts across, accelerators up; copied ones in a colour of their own."""
     rank = np.repeat(np.arange(len(placement.held)), placement.held.shape[1])
     expert = placement.held.ravel()
-    copied = placement.copies[expert] > 1
+    has_copies = placement.copies[expert] > 1
     series = [
         Series(
             name=name,
@@ -150,7 +150,7 @@ def _figure(f: dict[str, Any], placement: Placement) -> Figure:
             kind="points",
             labels=[f"expert {e} on accelerator {r}" for e, r in zip(expert[selection], rank[selection], strict=True)],
         )
-        for name, selection in (("on one accelerator", ~copied), ("copied", copied))
+        for name, selection in (("on one accelerator", ~has_copies), ("copied", has_copies))
         if selection.any()
     ]
     return Figure(

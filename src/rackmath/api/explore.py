@@ -60,8 +60,8 @@ def outcomes(request: Any) -> dict[str, float | None]:
     """
     kind = type(request).__name__
     if kind not in OUTCOMES:
-        followed = ", ".join(name.removesuffix("Request").lower() for name in OUTCOMES)
-        raise InputError("COMMAND", kind.removesuffix("Request").lower(), f"explore one of {followed}")
+        names = ", ".join(name.removesuffix("Request").lower() for name in OUTCOMES)
+        raise InputError("COMMAND", kind.removesuffix("Request").lower(), f"explore one of {names}")
     if kind == "PlanRequest" and request.asks_for_size:
         way_out = "the fewest accelerators are not followed: give --gpus, and limits on means alone"
         raise InputError("COMMAND", "plan", way_out)

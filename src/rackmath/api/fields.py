@@ -74,8 +74,8 @@ def fields_of(request: type) -> tuple[Field, ...]:
     Errors: :class:`TypeError` for a field without a declaration: no door could show it.
     """
     hints = get_type_hints(request, include_extras=True)
-    own = set(vars(request).get("__annotations__", ()))
-    records: list[Any] = sorted(fields(request), key=lambda field: field.name not in own)
+    own_names = set(vars(request).get("__annotations__", ()))
+    records: list[Any] = sorted(fields(request), key=lambda field: field.name not in own_names)
     return tuple(_field(request, field.name, hints[field.name], field.default) for field in records)
 
 
@@ -87,8 +87,8 @@ def _field(request: type, name: str, hint: Any, default: Any) -> Field:
     option = next((entry for entry in getattr(hint, "__metadata__", ()) if isinstance(entry, Option)), None)
     if option is None:
         raise TypeError(f"{request.__name__}.{name} has no Option beside its type")
-    required = default is MISSING
-    return Field(name=name, option=option, default=None if required else default, required=required)
+    is_required = default is MISSING
+    return Field(name=name, option=option, default=None if is_required else default, required=is_required)
 
 
 def read_fields(request: Any) -> None:
@@ -106,7 +106,7 @@ def field_named(request: type, name: str) -> Field | None:
     """A field by its own name or by one of its options, with or without hyphens before it; ``_`` stands for ``-``."""
     option_name = name.strip().lstrip("-").replace("_", "-")
     for entry in fields_of(request):
-        if option_name in (entry.name.replace("_", "-"), *(typed.lstrip("-") for typed in entry.names)):
+        if option_name in (entry.name.replace("_", "-"), *(spelling.lstrip("-") for spelling in entry.names)):
             return entry
     return None
 

@@ -68,12 +68,12 @@ def run_fit(r: FitRequest, progress: Callable[[str], None] | None = None) -> Res
                 if r.card:
                     run = Run(batch=r.batch, context=r.context, engine=engine, year=r.year, ideal=r.ideal)
                     rows.append(split_row(candidate, machine, run, name, text))
-                elif (computed := _computed(r, name, candidate, text, system, engine)) is not None:
-                    passes.append(computed)
+                elif (fit_pass := _computed(r, name, candidate, text, system, engine)) is not None:
+                    passes.append(fit_pass)
             except (DoesNotFit, NotUnderstood) as error:
                 reasons[name] = str(error)
     # Measurements near all of them are looked up in one go: formats of a model are near the same ones.
-    results = corrected_results([computed.result for computed in passes])
+    results = corrected_results([fit_pass.result for fit_pass in passes])
     rows += [_facts(r, replace(p, result=result), system, engine) for p, result in zip(passes, results, strict=True)]
     if r.tpot is not None:
         reasons |= {row["model"]: f"slower than {r.tpot * 1e3:g} ms per token" for row in rows}
@@ -125,8 +125,8 @@ def _formats(r: FitRequest, model: Architecture, system: System, engine: str) ->
     bits = model.narrowest_bits
     if reads_own_files(engine):
         narrower = [text for text in _FILES if weight_format(text).bits < bits + 0.5]
-        own = file_of(model, engine) or OWN
-        return [own, *narrower] if bits < 8 else narrower
+        own_format = file_of(model, engine) or OWN
+        return [own_format, *narrower] if bits < 8 else narrower
     rates = dict(system.chip.rates)
     return [OWN, *(text for needs, text, width in _KERNELS if needs in rates and width < bits)]
 
@@ -163,7 +163,7 @@ def _computed(r: FitRequest, name: str, model: Architecture, text: str, system: 
         return _Pass(name=name, text=text, model=model, result=result, moved=None)
     if r.host_memory is None or float(result.layout.data) > 1:
         return None
-    moved = offload(
+    offloading = offload(
         model,
         result.layout,
         system.chip.usable_memory,
@@ -171,9 +171,9 @@ def _computed(r: FitRequest, name: str, model: Architecture, text: str, system: 
         context=r.context,
         all_experts=apart,
     )
-    if not moved.fits or moved.bytes > r.host_memory:
+    if not offloading.fits or offloading.bytes > r.host_memory:
         return None
-    return _Pass(name=name, text=text, model=model, result=result, moved=moved)
+    return _Pass(name=name, text=text, model=model, result=result, moved=offloading)
 
 
 def _times(r: FitRequest, p: _Pass, system: System, engine: str) -> tuple[float, float, float]:
@@ -197,7 +197,7 @@ def _multiplied_there(r: FitRequest, engine: str) -> bool:
 
 
 def _facts(r: FitRequest, p: _Pass, system: System, engine: str) -> dict[str, Any]:
-    result, moved, (time, low, high) = p.result, p.moved, _times(r, p, system, engine)
+    result, offloading, (time, low, high) = p.result, p.moved, _times(r, p, system, engine)
     memory, ranks = result.step.memory, float(result.layout.gpus)
     return {
         "model": p.name,
@@ -206,10 +206,10 @@ def _facts(r: FitRequest, p: _Pass, system: System, engine: str) -> dict[str, An
         "time": time,
         "time_low": low,
         "time_high": high,
-        "memory": float(memory.total) - (moved.bytes / ranks if moved else 0.0),
-        "offloaded_bytes": moved.bytes if moved else 0.0,
-        "offloaded_layers": moved.layers if moved else 0,
-        "offloaded_expert_layers": moved.expert_layers if moved else 0,
+        "memory": float(memory.total) - (offloading.bytes / ranks if offloading else 0.0),
+        "offloaded_bytes": offloading.bytes if offloading else 0.0,
+        "offloaded_layers": offloading.layers if offloading else 0,
+        "offloaded_expert_layers": offloading.expert_layers if offloading else 0,
         "layout": result.layout.text(),
         "total_params": total_params(p.model),
         "active_params": active_params(p.model),

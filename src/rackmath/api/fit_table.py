@@ -36,9 +36,9 @@ def speed_table(rows: Sequence[Row], most: int = 0) -> SpeedTable:
     """
     formats, models = by_model(rows, most)
     count = len({row["model"] for row in rows})
-    which = "all" if len(models) == count else f"the largest {len(models)} of"
+    models_text = "all" if len(models) == count else f"the largest {len(models)} of"
     return SpeedTable(
-        title=f"tokens/s of {which} {count} models, in each format that fits",
+        title=f"tokens/s of {models_text} {count} models, in each format that fits",
         columns=["model", ">params", *(f">{text}" for text in formats), ">90 % range", "evidence"],
         lines=[_line(name, by_format, formats) for name, by_format in models.items()],
         whole=len(models) == count,

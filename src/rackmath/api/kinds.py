@@ -82,15 +82,17 @@ def _time_per_token(value: Any, field: str) -> float:
     return parse(value, "s", field)
 
 
-def _rate(own: tuple[str, ...], other: tuple[str, ...], marked: type[float]) -> Callable[[Any, str], float]:
+def _rate(
+    own_units: tuple[str, ...], other_units: tuple[str, ...], number_type: type[float]
+) -> Callable[[Any, str], float]:
     """A rate in units of its own; in those of another kind it is marked, to be changed by the tokens of an answer."""
 
     def read(value: Any, field: str) -> float:
-        if isinstance(value, marked):
+        if isinstance(value, number_type):
             return value
-        if _ends(value, other):
-            return marked(parse(_without(value, other), "1", field))
-        return parse(_without(value, own) if _ends(value, own) else value, "1", field)
+        if _ends(value, other_units):
+            return number_type(parse(_without(value, other_units), "1", field))
+        return parse(_without(value, own_units) if _ends(value, own_units) else value, "1", field)
 
     return read
 

@@ -182,15 +182,15 @@ def _facts(
     facts |= {"gpus": int(layout.gpus), "fits": concurrency.value >= 1}
     for name, line in lines.items():
         facts |= {name: line.value, name + "_range": [line.low, line.high]}
-    loaded = account.loaded
+    weights = account.loaded
     facts["weights"] = {
-        "layers": loaded.layers,
-        "embedding": loaded.embedding,
-        "head": loaded.head,
-        "outside_layers": loaded.outside,
+        "layers": weights.layers,
+        "embedding": weights.embedding,
+        "head": weights.head,
+        "outside_layers": weights.outside,
         "vision": account.vision,
         "position_tables": account.tables,
-        "speculative": loaded.speculative,
+        "speculative": weights.speculative,
         "draft_model": account.draft,
         "adapters": account.adapters,
     }
@@ -208,22 +208,22 @@ def _facts(
 
 def _cut(account: Startup) -> dict[str, Any]:
     """How the cache is cut: blocks and their tables, or pools with what each holds."""
-    cut = account.blocks
-    if isinstance(cut, Blocks):
+    blocks = account.blocks
+    if isinstance(blocks, Blocks):
         return {
-            "block_size": cut.block,
+            "block_size": blocks.block,
             "blocks": account.count[0],
-            "cache_groups": len(cut.groups),
-            "layers_per_group": cut.group,
+            "cache_groups": len(blocks.groups),
+            "layers_per_group": blocks.group,
             "pools": None,
         }
     tokens = account.count[0]
     pools = {"full_attention_tokens": tokens}
-    if cut.windows:
-        pools["window_tokens"] = int(cut.window_ratio * tokens)
-    if cut.states:
-        pools["states"] = int(STATE_RATIO * tokens * cut.cell // cut.states)
-    size = {"block_size": cut.page, "blocks": tokens // cut.page}
+    if blocks.windows:
+        pools["window_tokens"] = int(blocks.window_ratio * tokens)
+    if blocks.states:
+        pools["states"] = int(STATE_RATIO * tokens * blocks.cell // blocks.states)
+    size = {"block_size": blocks.page, "blocks": tokens // blocks.page}
     return {**size, "cache_groups": len(pools), "layers_per_group": None, "pools": pools}
 
 

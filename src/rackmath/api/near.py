@@ -68,11 +68,11 @@ class NearMeasurements:
         frame = _evidence()[2][self.posterior.rows]
         return frame.with_columns(pl.Series("correlation", self.posterior.correlation))
 
-    def sentence(self, computed: str, corrected: str, low: str, high: str) -> str:
+    def sentence(self, computed_text: str, corrected_text: str, low: str, high: str) -> str:
         """What the rows did to an answer, in one line."""
         if self.posterior.distance == FAR:
-            return f"{self._far}: {computed} ({low} to {high}) by physics alone"
-        return f"{self._within}: computed {computed}, corrected {corrected} ({low} to {high})"
+            return f"{self._far}: {computed_text} ({low} to {high}) by physics alone"
+        return f"{self._within}: computed {computed_text}, corrected {corrected_text} ({low} to {high})"
 
     def verdict(self, name: str) -> str:
         """What the rows did to a number, as a factor, in one line."""
@@ -180,15 +180,15 @@ def factors_of(at: Sequence[Configuration]) -> tuple[Array, Array, Array, NDArra
     base, book, _ = _evidence()
     process = evidence_files.process()
     columns = columns_of(at, book)
-    ends, unexplained = np.empty((3, len(at))), np.empty(len(at))
-    _, first, which = np.unique(columns.names, axis=0, return_index=True, return_inverse=True)
+    ends, unexplained_part = np.empty((3, len(at))), np.empty(len(at))
+    _, first, group_of = np.unique(columns.names, axis=0, return_index=True, return_inverse=True)
     for i, place in enumerate(first):
-        own = np.flatnonzero(which.reshape(-1) == i)
+        members = np.flatnonzero(group_of.reshape(-1) == i)
         rows = nearest_by_name(process, base, columns.take(np.array([place])), NEAREST)
-        answers = residuals(process, base, columns.take(own), rows)
-        ends[:, own] = all_factors(process, answers, at[0].question)
-        unexplained[own] = answers.unexplained
-    return ends[0], ends[1], ends[2], np.array([distance_of(float(u)) for u in unexplained])
+        answers = residuals(process, base, columns.take(members), rows)
+        ends[:, members] = all_factors(process, answers, at[0].question)
+        unexplained_part[members] = answers.unexplained
+    return ends[0], ends[1], ends[2], np.array([distance_of(float(u)) for u in unexplained_part])
 
 
 def near_questions(questions: Sequence[Question]) -> list[NearMeasurements]:
@@ -219,9 +219,9 @@ def _places_with(version: OwnVersion) -> dict[tuple[str, str], list[int]]:
     return places
 
 
-def corrected(losses: Losses, by_phase: dict[str, NearMeasurements], ranged: str) -> Losses:
+def corrected(losses: Losses, by_phase: dict[str, NearMeasurements], range_class: str) -> Losses:
     """Losses with what measurements say of each phase, and the range of one of them."""
-    of = by_phase[ranged]
+    of = by_phase[range_class]
     result = replace(losses, correction=corrections(by_phase))
     if of.posterior.distance == FAR:
         return result
@@ -239,14 +239,14 @@ def _evidence_with(version: OwnVersion) -> tuple[Base, Book, pl.DataFrame]:
     import polars as pl
 
     frame = evidence_files.published()
-    if own := own_questions():
+    if user_questions := own_questions():
         # Reading rows takes the room of validation, which answers without own rows do not need.
         from rackmath.validation.nearness import records
         from rackmath.validation.problem import evaluate
 
-        computed = evaluate(own, constants_file.constants())[0]
-        noise = np.full(len(own), _OWN_NOISE)
-        rows = records(own, computed, noise, evidence_files.FACTS)
+        values = evaluate(user_questions, constants_file.constants())[0]
+        noise = np.full(len(user_questions), _OWN_NOISE)
+        rows = records(user_questions, values, noise, evidence_files.FACTS)
         own_frame = pl.DataFrame(rows, schema=frame.schema).with_columns(at_source=pl.lit(evidence_files.OWN))
         frame = pl.concat([frame, own_frame])
     base, book = evidence_files.base_of(frame)

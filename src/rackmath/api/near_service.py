@@ -54,11 +54,11 @@ class Service:
         """Losses with both corrections."""
         return replace(losses, correction=corrections({"decode": self.decode, "prefill": self.prefill}))
 
-    def range(self, kind: str, computed: tuple[float, float]) -> tuple[float, float]:
+    def range(self, kind: str, computed_range: tuple[float, float]) -> tuple[float, float]:
         """90 % range of measured over corrected values of a class; that of physics where nothing is near."""
         at = self.prefill if kind == "first token" else self.decode
         if at.posterior.distance == FAR:
-            return computed
+            return computed_range
         low, high = at.relative_range
         return (1 / high, 1 / low) if kind == "throughput" else (low, high)
 

@@ -12,12 +12,14 @@ from rackmath.serving.choice import decode_step
 from rackmath.serving.search import SearchResult
 
 
-def energy_of_point(q: PlanQuestion, search: SearchResult, place: int, used: float = 1.0) -> dict[str, Any] | None:
+def energy_of_point(
+    q: PlanQuestion, search: SearchResult, place: int, utilisation: float = 1.0
+) -> dict[str, Any] | None:
     """Energy of an output token with its prompt; None where nobody says the chip's power.
 
     Parameters
     ----------
-    used : float
+    utilisation : float
         Part of the time in which accelerators work; in the rest they run and wait. [1]
     """
     variant = q.space.variants[int(search.points.variant[place])]
@@ -28,4 +30,4 @@ def energy_of_point(q: PlanQuestion, search: SearchResult, place: int, used: flo
     low, high = q.range_at(search, place, "throughput")
     products = compute_time + prompt / q.system.chip.rate(weight_format(variant.weights).compute)
     ends = (1 / high, 1 / low)
-    return energy_of_service(total, memory_time, products, ends, q.system.chip, q.request.grid, used)
+    return energy_of_service(total, memory_time, products, ends, q.system.chip, q.request.grid, utilisation)

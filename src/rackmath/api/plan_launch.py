@@ -70,10 +70,10 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
 
     An engine that deals whole layers and reads files of its own is launched as itself, others as any of three.
     """
-    workers, own = workers_of(question, result, place), reads_own_files(question.space.engine)
-    names = [name for name in COMMANDS if reads_own_files(name) == own]
-    written_for = VERSION if own else ENGINES
-    remarks = [note for worker, _ in workers for note in (llama_notes(worker) if own else notes(worker))]
+    workers, has_own_files = workers_of(question, result, place), reads_own_files(question.space.engine)
+    names = [name for name in COMMANDS if reads_own_files(name) == has_own_files]
+    written_for = VERSION if has_own_files else ENGINES
+    remarks = [note for worker, _ in workers for note in (llama_notes(worker) if has_own_files else notes(worker))]
     encoders = int(result.search.points.encoders[place])
     if encoders:
         remarks.append(f"{encoders} accelerators encode images, {ENCODERS}")

@@ -165,8 +165,8 @@ class PlanQuestion:
         """90 % range of measured over predicted values of a class; none of the pure bound."""
         if self.losses is None:
             return 1.0, 1.0
-        computed = constants_file.range_of(self.system, self.engine, kind)
-        return computed if self.near is None else self.near.range(kind, computed)
+        computed_range = constants_file.range_of(self.system, self.engine, kind)
+        return computed_range if self.near is None else self.near.range(kind, computed_range)
 
     def range_at(self, search: SearchResult, place: int, kind: str) -> tuple[float, float]:
         """The same of one point of a search, which may have a range of its own."""

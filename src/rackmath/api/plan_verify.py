@@ -118,13 +118,13 @@ def _expected(question: PlanQuestion, point: Mapping[str, Any], users: int, prom
     }
 
 
-def _widened(planned: Mapping[str, float | None], value: float, low: float, high: float) -> dict[str, float]:
+def _widened(plan_facts: Mapping[str, float | None], value: float, low: float, high: float) -> dict[str, float]:
     """A simulated value with the wider of its own range and the plan's. The latter says how far off rows are."""
-    middle = planned["value"] or value
+    middle = plan_facts["value"] or value
     return {
         "value": value,
-        "low": min(low, value * (planned["low"] or middle) / middle),
-        "high": max(high, value * (planned["high"] or middle) / middle),
+        "low": min(low, value * (plan_facts["low"] or middle) / middle),
+        "high": max(high, value * (plan_facts["high"] or middle) / middle),
     }
 
 

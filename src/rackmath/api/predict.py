@@ -134,9 +134,9 @@ class PredictResult:
         """What ``rackmath predict --json`` prints."""
         facts = asdict(self.score)
         facts.pop("name")
-        computed = asdict(score("physics alone", self.computed))
-        computed.pop("name")
-        return to_plain({**facts, "computed": computed, "groups": [asdict(group) for group in self.groups]})
+        physics = asdict(score("physics alone", self.computed))
+        physics.pop("name")
+        return to_plain({**facts, "computed": physics, "groups": [asdict(group) for group in self.groups]})
 
     def picture(self) -> Figure:
         """Predicted against measured, as data."""
@@ -201,16 +201,16 @@ def run_prediction(
         raise InputError("IN.csv", table_name, "holds no rows")
     constants = constants_file.constants(request.constants)
     # A file of constants is the user's own physics: residuals of the shipped ones say nothing of it.
-    own = request.constants is not None
-    computed, predictions = predicted_rows(
+    own_constants = request.constants is not None
+    physics, predictions = predicted_rows(
         table,
         constants,
-        simulated=not own,
-        corrected=not (request.no_evidence or own),
+        with_simulator=not own_constants,
+        with_evidence=not (request.no_evidence or own_constants),
         progress=progress,
         workers=workers,
     )
-    return PredictResult(table=table, predictions=predictions, computed=computed, constants=constants)
+    return PredictResult(table=table, predictions=predictions, computed=physics, constants=constants)
 
 
 def table_of(request: PredictRequest) -> Rows:

@@ -28,18 +28,18 @@ class _Part:
 
     def predictions(self) -> tuple[list[Prediction], list[Prediction]]:
         """By physics alone; and corrected by measurements near each row."""
-        computed = predict(self.table, self.constants, self.first_line)
+        physics = predict(self.table, self.constants, self.first_line)
         if self.simulated:
-            computed = with_simulated(self.table, computed, self.constants, self.first_line)
-        return computed, corrected_rows(computed) if self.corrected else computed
+            physics = with_simulated(self.table, physics, self.constants, self.first_line)
+        return physics, corrected_rows(physics) if self.corrected else physics
 
 
 def predicted_rows(
     table: Sequence[Mapping[str, str]],
     constants: Constants,
     *,
-    simulated: bool,
-    corrected: bool,
+    with_simulator: bool,
+    with_evidence: bool,
     progress: Callable[[str], None],
     workers: int,
 ) -> tuple[list[Prediction], list[Prediction]]:
@@ -47,7 +47,7 @@ def predicted_rows(
 
     Parameters
     ----------
-    simulated, corrected
+    with_simulator, with_evidence
         Whether rows that no steady state answers are simulated, and whether measurements near a row correct it.
     progress
         Told how many rows are predicted.
@@ -61,19 +61,19 @@ def predicted_rows(
             table=table[start : start + _ROWS],
             first_line=start + 2,
             constants=constants,
-            simulated=simulated,
-            corrected=corrected,
+            simulated=with_simulator,
+            corrected=with_evidence,
         )
         for start in range(0, len(table), _ROWS)
     ]
-    computed: list[Prediction] = []
+    physics: list[Prediction] = []
     predictions: list[Prediction] = []
     # A process takes as long to start as a part does.
     for alone, near in _answered(parts, max(min(workers, len(parts) // 2), 1)):
-        computed += alone
+        physics += alone
         predictions += near
-        progress(f"{len(computed):,} of {len(table):,} rows predicted")
-    return computed, predictions
+        progress(f"{len(physics):,} of {len(table):,} rows predicted")
+    return physics, predictions
 
 
 def _answered(parts: Sequence[_Part], workers: int) -> Iterator[tuple[list[Prediction], list[Prediction]]]:

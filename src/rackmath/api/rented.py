@@ -26,13 +26,13 @@ def accelerators(r: PlanRequest, system: System) -> int:
     price = catalogue.price_of(system, r.usd_per_gpu_hour)
     if price is None:
         raise InputError("--budget", r.usd_per_hour, f"no price of {system.name} is known: give --usd-per-gpu-hour")
-    paid = int(r.usd_per_hour / 3600 / price * (1 + 1e-9)) if 0 < r.usd_per_hour < 1e12 else 0
-    if not paid:
+    affordable = int(r.usd_per_hour / 3600 / price * (1 + 1e-9)) if 0 < r.usd_per_hour < 1e12 else 0
+    if not affordable:
         raise InputError(
             "--budget", r.usd_per_hour, f"one accelerator of {system.name} is {price * 3600:.3g} $ per hour"
         )
     box = 1 if r.bill_used else rented_together(system)
-    return paid if paid < box else paid // box * box
+    return affordable if affordable < box else affordable // box * box
 
 
 def billing_note(space: Space) -> str:

@@ -93,17 +93,17 @@ def run_rl(r: RlRequest) -> Result:
     loop = _loop(r)
     architecture, system = load_model(r.model), system_of(r.on)
     system.require_network(r.gpus)
-    served, notes = as_read(architecture, r.engine, r.weights, r.kv)
-    layouts = engine_layouts(served, r.rollout_gpus, r.engine)
+    server_model, notes = as_read(architecture, r.engine, r.weights, r.kv)
+    layouts = engine_layouts(server_model, r.rollout_gpus, r.engine)
     version = constants_file.engine_of(system, r.engine, r.year)
-    prompt_seconds = read_token(served, system, r.rollout_gpus, prompt=r.prompt, engine=r.engine, year=r.year)
+    prompt_seconds = read_token(server_model, system, r.rollout_gpus, prompt=r.prompt, engine=r.engine, year=r.year)
     steps_of = constants_file.range_of(system, version, "time per token")
     recipe = Recipe(sequences=divisible(r.rollouts * r.training_share), length=r.prompt + r.answer)
     train = training_rate(architecture, system, r.gpus, recipe, framework=r.framework, year=r.year)
     refresh = _refresh(architecture, system, r.gpus, r.rollout_gpus)
     flops = model_flops(architecture, r.prompt + r.answer)
-    sequences = _sequences(served, system, layouts, loop, r.engine)
-    step = _steps(served, system, layouts, version)
+    sequences = _sequences(server_model, system, layouts, loop, r.engine)
+    step = _steps(server_model, system, layouts, version)
     cost, quick, late = (
         loop_cost(
             loop,
@@ -129,7 +129,7 @@ def run_rl(r: RlRequest) -> Result:
         "days_range": [r.steps * state.time / 86_400 for state in (quick, late)],
         "gpu_hours": r.steps * cost.time * r.gpus / 3600,
         "usd": None if price is None else r.steps * cost.time * r.gpus * price,
-        "energy": _energy(served, system, r, loop, layouts[cost.layout], cost, version, flops),
+        "energy": _energy(server_model, system, r, loop, layouts[cost.layout], cost, version, flops),
         "tokens_written": r.steps * r.rollouts * r.answer,
         "tokens_trained": r.steps * r.rollouts * r.training_share * (r.prompt + r.answer),
         "server_layout": layouts[cost.layout].text(),

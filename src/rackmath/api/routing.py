@@ -98,13 +98,13 @@ def routing_note(architecture: Architecture) -> tuple[str, ...]:
     if routing is None:
         return ()
     law = "experts as counted" if routing.counts else f"the i-th expert is wanted as 1 / i^{routing.skew:g}"
-    placed = (
+    placement_text = (
         "on ranks in order"
         if routing.redundant is None
         else f"on ranks by load, {routing.redundant} copies (EPLB), all of them moved every {routing.interval:,} steps"
     )
     together = f", choices correlated by {routing.correlation:g}" if routing.correlation else ""
-    return (f"{law}{together}; {placed}; the fullest rank's work is computed, the fitted imbalance left out",)
+    return (f"{law}{together}; {placement_text}; the fullest rank's work is computed, the fitted imbalance left out",)
 
 
 def counts_of(path: Path) -> tuple[float, ...]:

@@ -67,8 +67,8 @@ def with_simulated(
             result[i] = _simulated(row, mean_of(cells, first_line + i), constants, runs)
         except RackmathError as error:
             # First tokens that cannot be simulated keep what was assumed of their steady state.
-            assumed = prediction.reason if prediction.predicted is not None else ""
-            result[i] = replace(prediction, reason="; ".join(filter(None, (assumed, str(error)))))
+            reason = prediction.reason if prediction.predicted is not None else ""
+            result[i] = replace(prediction, reason="; ".join(filter(None, (reason, str(error)))))
     return result
 
 
@@ -80,8 +80,8 @@ def is_percentile(row: Row) -> bool:
 
 def stays_together(row: Row) -> bool:
     """Whether a row is of first tokens of users who began together and whose requests are all as long."""
-    closed = row.arrivals == "closed" and row.length_cv == 0 and row.num_requests is not None
-    return closed and row.metric == "ttft" and row.statistic in ("mean", "p50")
+    is_closed = row.arrivals == "closed" and row.length_cv == 0 and row.num_requests is not None
+    return is_closed and row.metric == "ttft" and row.statistic in ("mean", "p50")
 
 
 def mean_of(cells: Mapping[str, str], line: int) -> Question:

@@ -38,11 +38,12 @@ def session_summary(f: Facts) -> list[str]:
         f"A session of {f['turns']:,} turns of {f['model']} costs {_dollars(f['levers'][0])} by the list.",
         f"{f['cheapest'].capitalize()} saves most: {_dollars(best)}, {best['saved']:.0%} less.",
     ]
-    own = f.get("own")
-    if own:
+    hardware = f.get("own")
+    if hardware:
         sentences.append(
-            f"{own['model']} on {own['gpus']:.0f} {own['system']} costs {_dollars(own)} a session if never idle; "
-            f"its rent is below the list's bill from {own['sessions_per_day_break_even']:,.0f} sessions a day on."
+            f"{hardware['model']} on {hardware['gpus']:.0f} {hardware['system']} costs {_dollars(hardware)} a session "
+            "if never idle; its rent is below the list's bill from "
+            f"{hardware['sessions_per_day_break_even']:,.0f} sessions a day on."
         )
     return sentences
 

@@ -57,11 +57,11 @@ def estimate_summary(facts: Mapping[str, Any], narrower: tuple[str, float] | Non
     )
     terms = facts["terms"]
     share = terms[facts["bound_by"]] / (sum(terms.values()) or 1.0)
-    lost = 1 - facts["time_ideal"] / facts["time"] if facts["time"] else 0.0
+    lost_share = 1 - facts["time_ideal"] / facts["time"] if facts["time"] else 0.0
     sentences = [
         f"{cost}, {speed_text}, on {facts['gpus']} x {facts['system']}.",
         f"{_BINDING.get(facts['bound_by'], facts['bound_by'].capitalize())} takes {share:.0%} of the ideal time; "
-        f"{lost:.0%} of the step is lost beyond it.",
+        f"{lost_share:.0%} of the step is lost beyond it.",
     ]
     if narrower is not None:
         sentences.append(f"With {narrower[0]} weights a step would take {narrower[1]:.0%} of the time.")

@@ -115,12 +115,12 @@ def run_cost(r: CostRequest) -> Result:
     )
     answers = AnswerCosts(architecture, system, r.gpus, r.layout, r.batch, two_batch, losses["time per token"], family)
     # A batch that is given is the mean one, so idle places are in it already.
-    used = r.utilisation, 1.0 if r.batch else r.utilisation
-    facts = _facts(readers, answers, demand, price, (1 / r.speed, r.fast), used, r.margin, r.grid)
+    duty = r.utilisation, 1.0 if r.batch else r.utilisation
+    facts = _facts(readers, answers, demand, price, (1 / r.speed, r.fast), duty, r.margin, r.grid)
     facts["assumptions"] = [
         *notes,
         *catalogue.price_note(system, r.usd_per_gpu_hour),
-        f"accelerators that read work {used[0]:.0%} of the time, those that write {used[1]:.0%}; margin {r.margin:.0%}",
+        f"accelerators that read work {duty[0]:.0%} of the time, those that write {duty[1]:.0%}; margin {r.margin:.0%}",
         f"prompts of {r.input:g} tokens in the mean, log-normal with deviation {r.spread:g}; {r.hit:.1%} of them found",
         f"answers of {r.output:g} tokens, read and written on machines of their own",
         "the bound, without losses"
@@ -146,16 +146,16 @@ def _facts(
     demand: Demand,
     price: float,
     pace: tuple[float, float],
-    used: tuple[float, float],
+    duty: tuple[float, float],
     margin: float,
     grid: float | None,
 ) -> dict[str, Any]:
-    """Curve, page, rates and energy; ``pace``: time per token and the fast tier's speed; ``used``: parts of time."""
+    """Curve, page, rates and energy; ``pace``: time per token and the fast tier's speed; ``duty``: parts of time."""
     slowest, fast = pace
     contexts = np.geomspace(_SHORTEST, demand.longest, int(np.log10(demand.longest / _SHORTEST) * _PER_DECADE) + 2)
     prompt_costs = readers.at(contexts, demand.parts(contexts), demand.hit)
     answer_costs = answers.at(contexts, slowest)
-    costs = curve(contexts, prompt_costs, answer_costs, price, used, margin)
+    costs = curve(contexts, prompt_costs, answer_costs, price, duty, margin)
     here = np.array([demand.context])
     usual = answers.at(here, slowest)
     standard = float(usual.gpu_seconds[0])
@@ -177,13 +177,13 @@ def _facts(
         "servable_to": answer_costs.servable_to,
         "page": page,
         "rates": _rates(exact, demand, usual),
-        "energy": _energy(exact, demand, usual, used, answers.system.chip, grid),
+        "energy": _energy(exact, demand, usual, duty, answers.system.chip, grid),
         "fast_speed": fast,
         "margin": None,
     }
 
 
-def _rates(exact: PromptCost, demand: Demand, written: ContextCost) -> dict[str, Any]:
+def _rates(exact: PromptCost, demand: Demand, answers: ContextCost) -> dict[str, Any]:
     """Tokens per second of one accelerator, as engineers measure them: found tokens count as read."""
     lengths, parts = demand.lengths()
     new = parts * lengths * (1 - demand.hit)
@@ -195,17 +195,22 @@ def _rates(exact: PromptCost, demand: Demand, written: ContextCost) -> dict[str,
         "input": rate(exact.seconds),
         "input_low": rate(exact.high),
         "input_high": rate(exact.low),
-        "output": 1 / float(written.gpu_seconds[0]),
-        "output_low": 1 / float(written.high[0]),
-        "output_high": 1 / float(written.low[0]),
-        "layout": written.layout[0],
-        "batch": float(written.batch[0]),
-        "time_per_output_token": float(written.time[0]),
+        "output": 1 / float(answers.gpu_seconds[0]),
+        "output_low": 1 / float(answers.high[0]),
+        "output_high": 1 / float(answers.low[0]),
+        "layout": answers.layout[0],
+        "batch": float(answers.batch[0]),
+        "time_per_output_token": float(answers.time[0]),
     }
 
 
 def _energy(
-    exact: PromptCost, demand: Demand, written: ContextCost, used: tuple[float, float], chip: Chip, grid: float | None
+    exact: PromptCost,
+    demand: Demand,
+    answers: ContextCost,
+    duty: tuple[float, float],
+    chip: Chip,
+    grid: float | None,
 ) -> dict[str, Any] | None:
     """Energy of a token that is read, found ones not counted, and of one that is written; idle time included."""
     if chip.power is None:
@@ -213,17 +218,17 @@ def _energy(
     lengths, parts = demand.lengths()
     share = parts * lengths / np.sum(parts * lengths)
     times_read = (exact.seconds, exact.low, exact.high, exact.memory_time, exact.compute_time)
-    times_written = (written.gpu_seconds, written.low, written.high, written.memory_time, written.compute_time)
+    times_written = (answers.gpu_seconds, answers.low, answers.high, answers.memory_time, answers.compute_time)
     prompt_times, answer_times = [float(t @ share) for t in times_read], [float(t[0]) for t in times_written]
     return {
         kind: energy_of_service(total, memory, compute, (low / total, high / total), chip, grid, part)
         for kind, (total, low, high, memory, compute), part in zip(
-            ("input", "output"), (prompt_times, answer_times), used, strict=True
+            ("input", "output"), (prompt_times, answer_times), duty, strict=True
         )
     }
 
 
-def _tiers(answers: AnswerCosts, demand: Demand, costs: CostCurve, price: float, overlapped: bool) -> list[TierCost]:
+def _tiers(answers: AnswerCosts, demand: Demand, costs: CostCurve, price: float, overlap: bool) -> list[TierCost]:
     """Where a prompt's cache can wait; its load overlaps other work, or the accelerator waits for it."""
     into, _ = costs.at(min(demand.prompt, float(costs.contexts[-1])))
     return tier_costs(
@@ -232,5 +237,5 @@ def _tiers(answers: AnswerCosts, demand: Demand, costs: CostCurve, price: float,
         kv_bytes=float(cache_bytes(answers.architecture, demand.prompt)) / demand.prompt,
         prefill_time=into / 1e6 / price,
         price=price,
-        overlapped=overlapped,
+        overlap=overlap,
     )

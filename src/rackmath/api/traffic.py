@@ -98,5 +98,5 @@ def run_traffic_fit(r: TrafficFitRequest) -> TrafficFitResult:
 
 
 def _known_share(work: Arrivals) -> float:
-    count, shared, _ = reuse_of(work)
-    return float(shared.sum() / max(count.sum(), 1))
+    count, shared_blocks, _ = reuse_of(work)
+    return float(shared_blocks.sum() / max(count.sum(), 1))

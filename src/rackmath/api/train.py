@@ -148,10 +148,10 @@ def run_training(r: TrainRequest) -> TrainResult:
     system.require_network(r.gpus)
     choices = _options(architecture, system, r, recipe)
     facts = _facts(architecture, system, choices, recipe, r)
-    lost = reliability(r.gpus, r.checkpoint_time, r.restart_time)
-    facts.update(_bill(facts, system, r, lost.useful))
-    facts["checkpoint_interval"] = lost.interval
-    facts["useful"] = lost.useful
+    overhead = reliability(r.gpus, r.checkpoint_time, r.restart_time)
+    facts.update(_bill(facts, system, r, overhead.useful))
+    facts["checkpoint_interval"] = overhead.interval
+    facts["useful"] = overhead.useful
     facts["trained_params"] = frozen_parts.trained_part * total_params(architecture)
     facts["assumptions"] = [
         *catalogue.price_note(system, r.usd_per_gpu_hour),
@@ -170,18 +170,20 @@ def _precision(r: TrainRequest) -> str:
     return "weights at 16 bit" if r.lora_rank is None else f"frozen weights at {r.base_weights}"
 
 
-def _of_adapters(architecture: Architecture, left: Frozen) -> tuple[str, ...]:
+def _of_adapters(architecture: Architecture, frozen_work: Frozen) -> tuple[str, ...]:
     """What a reader has to know of a run with adapters; nothing where the model itself is trained."""
     if architecture.adapters is None:
         return ()
-    params = left.trained_part * total_params(architecture)
+    params = frozen_work.trained_part * total_params(architecture)
     line = (
         f"adapters of rank {architecture.adapters.rank} on {', '.join(architecture.adapters.targets)}: "
-        f"{params / 1e6:,.4g} M parameters, {left.trained_part:.2%} of the model's; gradients of frozen weights, "
-        f"{left.part:.0%} of a forward pass, are not computed"
+        f"{params / 1e6:,.4g} M parameters, {frozen_work.trained_part:.2%} of the model's; "
+        f"gradients of frozen weights, {frozen_work.part:.0%} of a forward pass, are not computed"
     )
-    expanded = ("weights are expanded to 16 bit before each product, as bitsandbytes does",) if left.expansion else ()
-    return (line, *expanded)
+    expansion = (
+        ("weights are expanded to 16 bit before each product, as bitsandbytes does",) if frozen_work.expansion else ()
+    )
+    return (line, *expansion)
 
 
 def _options(architecture: Architecture, system: System, r: TrainRequest, recipe: Recipe) -> Options:
@@ -190,10 +192,10 @@ def _options(architecture: Architecture, system: System, r: TrainRequest, recipe
     if r.layout is None:
         options = all_options(architecture, system, gpus, recipe)
     else:
-        shared = context or 1
-        if gpus % shared or recipe.length < shared:
-            raise InputError("--context-parallel", shared, f"divides neither {gpus} accelerators nor a sequence")
-        options = options_of(architecture, [(parse_layout(r.layout, gpus // shared, architecture), shared)], recipe)
+        ranks = context or 1
+        if gpus % ranks or recipe.length < ranks:
+            raise InputError("--context-parallel", ranks, f"divides neither {gpus} accelerators nor a sequence")
+        options = options_of(architecture, [(parse_layout(r.layout, gpus // ranks, architecture), ranks)], recipe)
     keep = np.ones(len(options), dtype=bool)
     if context is not None:
         keep &= options.context == context
@@ -228,16 +230,16 @@ def _facts(
 ) -> dict[str, Any]:
     """The quickest option that fits; where none does, the one that needs least memory."""
     memory_use = training_memory(architecture, system, options, recipe)
-    losses, exposed, low, high = None, 0.0, 1.0, 1.0
+    losses, exposed_share, low, high = None, 0.0, 1.0, 1.0
     if not r.ideal:
         engine = constants_file.framework_of(architecture, system, r.framework, r.year)
         losses = constants_file.losses_of(system, engine, "training")
-        exposed = constants_file.constants().value("exposed", engine)
+        exposed_share = constants_file.constants().value("exposed", engine)
         low, high = constants_file.range_of(system, engine, "training")
     timer = engine_timer(architecture, system, losses, two_batch=1.0)
     fits = np.broadcast_to(memory_use.fits, (len(options),))
     candidates = _taken(options, np.flatnonzero(fits)) if fits.any() else options
-    times = step_times(architecture, system, candidates, recipe, timer, exposed)
+    times = step_times(architecture, system, candidates, recipe, timer, exposed_share)
     best = int(times.argmin()) if fits.any() else int(memory_use.total.argmin())
     at = int(np.flatnonzero(fits)[best]) if fits.any() else best
     step = float(times[best])
@@ -270,9 +272,9 @@ def _facts(
     }
 
 
-def _memory(held: TrainingMemory, at: int) -> dict[str, Any]:
-    parts = {name: float(np.broadcast_to(getattr(held, name), held.total.shape)[at]) for name in _PARTS}
-    return {"memory_per_gpu": sum(parts.values()), "memory": parts, "capacity": held.capacity}
+def _memory(memory_use: TrainingMemory, at: int) -> dict[str, Any]:
+    parts = {name: float(np.broadcast_to(getattr(memory_use, name), memory_use.total.shape)[at]) for name in _PARTS}
+    return {"memory_per_gpu": sum(parts.values()), "memory": parts, "capacity": memory_use.capacity}
 
 
 def _bill(facts: dict[str, Any], system: System, r: TrainRequest, useful: float) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def served(
     Errors: :class:`DoesNotFit` where no layout holds the model.
     """
     version = constants_file.engine_of(system, engine, year)
-    written = cost_against_context(
+    answer_costs = cost_against_context(
         architecture,
         system,
         gpus,
@@ -62,8 +62,8 @@ def served(
     )
     return ServingTimes(
         read=read_token(architecture, system, gpus, prompt=prompt, engine=engine, year=year),
-        write=(float(written.gpu_seconds[0]), float(written.low[0]), float(written.high[0])),
-        bandwidth=float(written.memory_time[0] / written.gpu_seconds[0]),
+        write=(float(answer_costs.gpu_seconds[0]), float(answer_costs.low[0]), float(answer_costs.high[0])),
+        bandwidth=float(answer_costs.memory_time[0] / answer_costs.gpu_seconds[0]),
     )
 
 
@@ -97,8 +97,8 @@ def trained(
         raise DoesNotFit(f"training {architecture.name} on {gpus} x {system.chip.name}", "use more --gpus")
     engine = constants_file.framework_of(plain, system, framework, year)
     timer = engine_timer(plain, system, constants_file.losses_of(system, engine, "training"), 1.0)
-    exposed = constants_file.constants().value("exposed", engine)
-    times = np.where(fits, step_times(plain, system, options, recipe, timer, exposed), np.inf)
+    exposed_share = constants_file.constants().value("exposed", engine)
+    times = np.where(fits, step_times(plain, system, options, recipe, timer, exposed_share), np.inf)
     seconds_per_token = float(times.min()) * gpus / (recipe.sequences * recipe.length)
     low, high = constants_file.range_of(system, engine, "training")
     return seconds_per_token, seconds_per_token * low, seconds_per_token * high

@@ -31,9 +31,9 @@ class TierCost:
     accelerator_seconds: float
     """Of all accelerators that are kept from other work, for one token. [GPU s]"""
 
-    def cost(self, held: float) -> float:
-        """Of one token that waits ``held`` seconds and is used once. [USD]"""
-        return self.retrieve + (self.hold * held if self.hold else 0.0)
+    def cost(self, hold_time: float) -> float:
+        """Of one token that waits ``hold_time`` seconds and is used once. [USD]"""
+        return self.retrieve + (self.hold * hold_time if self.hold else 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def tier_costs(
     prefill_wait: float | None = None,
     link_bytes: float | None = None,
     group: float = 1.0,
-    overlapped: bool = True,
+    overlap: bool = True,
     remote: bool = False,
     lifetime: float = LIFETIME,
 ) -> list[TierCost]:
@@ -84,7 +84,7 @@ def tier_costs(
         Accelerators that hold one prompt together. [accelerators]
     price : float
         Rent of the accelerator. [USD/s]
-    overlapped : bool
+    overlap : bool
         Whether bytes arrive while the accelerator does other work.
     remote : bool
         Whether devices stand behind the scale-out network.
@@ -101,7 +101,7 @@ def tier_costs(
         raise InputError("--remote", system.name, "has no network between domains")
     chip = system.chip
     link = system.host_link or inf
-    own = kv_bytes if link_bytes is None else link_bytes
+    link_size = kv_bytes if link_bytes is None else link_bytes
     network = system.scale_out.bandwidth if remote and system.scale_out else inf
     costs = [
         TierCost(
@@ -123,8 +123,8 @@ def tier_costs(
     ]
     for tier in tiers:
         rent = tier.price * tier.capacity / lifetime
-        wait = max(kv_bytes / min(tier.bandwidth, network), own / link)
-        wait_time = 0.0 if overlapped else wait * group
+        wait = max(kv_bytes / min(tier.bandwidth, network), link_size / link)
+        wait_time = 0.0 if overlap else wait * group
         costs.append(
             TierCost(
                 name=tier.name,
@@ -156,10 +156,10 @@ def cheapest(costs: Sequence[TierCost]) -> list[Stay]:
         start, current = max(stop, start), following
 
 
-def by_drain_time(costs: Sequence[TierCost], held: float) -> str:
+def by_drain_time(costs: Sequence[TierCost], hold_time: float) -> str:
     """Tier whose drain time is nearest to a hold time, by ratio: the lecture's rule."""
     devices = [c for c in costs if c.drain_time > 0]
-    return min(devices, key=lambda c: max(c.drain_time / held, held / c.drain_time)).name
+    return min(devices, key=lambda c: max(c.drain_time / hold_time, hold_time / c.drain_time)).name
 
 
 def prompt_cost(recompute: float, retrieve: float, cached_prefix: float) -> float:

@@ -39,19 +39,21 @@ def show_session(facts: dict[str, Any]) -> None:
         ],
         note=f"saves most: {facts['cheapest']}",
     )
-    own = facts.get("own")
-    if own:
-        low, high = own["usd_per_session_range"]
+    hardware = facts.get("own")
+    if hardware:
+        low, high = hardware["usd_per_session_range"]
         render.show_pairs(
-            f"{own['model']} on {own['gpus']:.0f} GPUs of {own['system']}, {own['layout']}, by first principles",
+            f"{hardware['model']} on {hardware['gpus']:.0f} GPUs of {hardware['system']}, {hardware['layout']}, "
+            "by first principles",
             (
-                ("session", f"${own['usd_per_session']:.4g} (${low:.4g} to ${high:.4g}), if never idle"),
-                ("rent", f"${own['usd_per_day_rent']:,.0f} a day"),
-                *([("energy", f"{run_energy_text(own['energy'])}, a session")] if own["energy"] else []),
-                ("capacity", f"{own['sessions_per_day_capacity']:,.0f} sessions a day"),
+                ("session", f"${hardware['usd_per_session']:.4g} (${low:.4g} to ${high:.4g}), if never idle"),
+                ("rent", f"${hardware['usd_per_day_rent']:,.0f} a day"),
+                *([("energy", f"{run_energy_text(hardware['energy'])}, a session")] if hardware["energy"] else []),
+                ("capacity", f"{hardware['sessions_per_day_capacity']:,.0f} sessions a day"),
                 (
                     "break-even",
-                    f"{own['sessions_per_day_break_even']:,.0f} sessions a day at list, {own['listed_lever']}",
+                    f"{hardware['sessions_per_day_break_even']:,.0f} sessions a day at list, "
+                    f"{hardware['listed_lever']}",
                 ),
             ),
         )

@@ -49,19 +49,20 @@ def _show_solution(result: Any, latex: bool, explain: bool) -> None:
         )
 
 
-def _show_equation(chosen: Any, symbols: list[dict[str, Any]]) -> None:
+def _show_equation(equation: Any, symbols: list[dict[str, Any]]) -> None:
     """An equation, its symbols with units, and what the lecture puts in."""
     names = [s["symbol"] for s in symbols]
     values = {s["symbol"]: s["default"] or "..." for s in symbols}
     render.show_pairs(
-        f"{chosen.id}, chapter {chosen.chapter}, {chosen.time}: {chosen.note}",
-        [("equation", chosen.text), *(("the same", text) for text in chosen.also)],
+        f"{equation.id}, chapter {equation.chapter}, {equation.time}: {equation.note}",
+        [("equation", equation.text), *(("the same", text) for text in equation.also)],
     )
     render.show_table(
         "symbols",
         ["symbol", "unit", ">the lecture's value", "meaning"],
         [(s["symbol"], s["unit"], s["default"] or "-", s["meaning"]) for s in symbols],
-        note=f"rackmath lecture solve {chosen.id} --for {names[0]} " + " ".join(f"{n}={values[n]}" for n in names[1:3]),
+        note=f"rackmath lecture solve {equation.id} --for {names[0]} "
+        + " ".join(f"{n}={values[n]}" for n in names[1:3]),
     )
 
 

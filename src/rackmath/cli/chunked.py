@@ -35,16 +35,16 @@ def run(chunks: Iterable[Chunk], count: int, folder: Folder, workers: int | None
     if finished_chunks:
         render.show_note(f"sweep: {len(finished_chunks)} of {count} chunks are there already")
     pending_chunks = (chunk for chunk in chunks if chunk.name not in finished_chunks)
-    finished = len(finished_chunks)
+    finished_count = len(finished_chunks)
     # With one chunk to compute, starting processes would take longer than the work.
     fewest = 1 if count - len(finished_chunks) <= 1 and workers is None else workers
     try:
         for chunk, result in results(pending_chunks, fewest, cluster):
             folder.keep(chunk, result)
-            finished += 1
-            render.show_progress(f"sweep: {finished} of {count} chunks")
+            finished_count += 1
+            render.show_progress(f"sweep: {finished_count} of {count} chunks")
     except KeyboardInterrupt:
         render.show_note(
-            f"sweep: interrupted; {finished} of {count} chunks are in {folder.path}, the same call goes on"
+            f"sweep: interrupted; {finished_count} of {count} chunks are in {folder.path}, the same call goes on"
         )
         sys.exit(_INTERRUPTED)

@@ -19,12 +19,12 @@ _LISTED = 20
 @click.command(epilog="Example: rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192")
 @request_options(EstimateRequest)
 @click.option("--explain", is_flag=True, help="Show equations, numbers and the operators behind the result.")
-@click.option("--evidence", "shown", is_flag=True, help="List the measurements near the answer.")
+@click.option("--evidence", "show_evidence", is_flag=True, help="List the measurements near the answer.")
 @click.option("--plot", metavar="FILE", help="Draw a picture: FILE.html, FILE.png or FILE.svg.")
 @click.option("--picture", type=click.Choice(PICTURES), help="Sketch it here; with --plot what to draw [roofline].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def estimate(
-    request: EstimateRequest, explain: bool, shown: bool, plot: str | None, picture: str | None, as_json: bool
+    request: EstimateRequest, explain: bool, show_evidence: bool, plot: str | None, picture: str | None, as_json: bool
 ) -> None:
     """Estimate one decode or prefill pass: time with its range, what binds, memory, cost.
 
@@ -40,7 +40,7 @@ def estimate(
     show_estimate(result)
     if picture is not None and plot_file is None:
         render.show_sketch(result.picture(picture))
-    if shown and result.near is not None:
+    if show_evidence and result.near is not None:
         show_rows("measurements nearest to it", result.near.rows.head(_LISTED).to_dicts())
     if explain:
         explain_estimate(result)

@@ -35,17 +35,17 @@ def show_estimate(result: EstimateResult) -> None:
         render.show_pairs("in numbers", [memory_text, refusal])
         render.show_lines("assumed", facts["assumptions"])
         return
-    accepted = facts["accepted_tokens"]
-    what = "the whole prompt" if phase == "prefill" else "one token of every sequence"
-    if accepted and accepted > 1:
-        what = f"a step, {accepted:.2f} tokens of every sequence"
+    accepted_tokens = facts["accepted_tokens"]
+    subject = "the whole prompt" if phase == "prefill" else "one token of every sequence"
+    if accepted_tokens and accepted_tokens > 1:
+        subject = f"a step, {accepted_tokens:.2f} tokens of every sequence"
     span = (
         ""
         if facts["time_low"] == facts["time_high"]
         else (f", range {show(facts['time_low'], 's')} to {show(facts['time_high'], 's')}")
     )
     pairs = [
-        ("time", f"{show(facts['time'], 's')} for {what}{span}"),
+        ("time", f"{show(facts['time'], 's')} for {subject}{span}"),
         (
             "ideal bound",
             f"{show(facts['time_ideal'], 's')} operator by operator, "
@@ -137,9 +137,9 @@ def explain_estimate(result: EstimateResult) -> None:
     a, system, layout, e, settings = result.architecture, result.system, result.layout, result.step, result.settings
     wide = as_floats(layout)
     sequences = held_sequences(float(settings["batch"]), wide)
-    work, timed = result.operators()
-    sampled = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
-    exchange = communication(a, wide, system, work.tokens, sampled, work.phase == "decode")
+    work, times = result.operators()
+    logits = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
+    exchange = communication(a, wide, system, work.tokens, logits, work.phase == "decode")
     draft = settings["draft"]
     drafts = (
         [] if draft is None else [f"the sum holds {settings['draft_tokens']:g} passes of {draft.name}, not listed here"]
@@ -172,7 +172,7 @@ def explain_estimate(result: EstimateResult) -> None:
                 show(float(t.memory), "s"),
                 show(float(t.time), "s"),
             )
-            for t in timed
+            for t in times
             if float(t.time) > 0
         ],
     )

@@ -74,14 +74,14 @@ def export(words: Sequence[str], file: str, command: click.Command, run: Callabl
     return status
 
 
-def _page(words: Sequence[str], printed: str, picture: str) -> str:
+def _page(words: Sequence[str], output: str, picture: str) -> str:
     line = shlex.join(["rackmath", *words])
     # The declaration of an XML file has no place inside a page.
     svg = picture[picture.index("<svg") :] if "<svg" in picture else ""
     body = [
         f"<h1>{escape(' '.join(words[:2]))}</h1>",
         f"<pre><code>$ {escape(line)}</code></pre>",
-        f"<pre>{escape(printed)}</pre>",
+        f"<pre>{escape(output)}</pre>",
         *([f"<figure>{svg}</figure>"] if svg else []),
         f'<p class="small">rackmath {__version__}, {datetime.now(UTC):%Y-%m-%d}. The line above repeats it.</p>',
     ]

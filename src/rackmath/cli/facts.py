@@ -93,10 +93,10 @@ def _show_model(a: Architecture, facts: dict[str, Any], request: ModelRequest) -
     render.show_lines("not understood (left out)", a.not_understood)
 
 
-def _parts(held: dict[str, float]) -> str:
+def _parts(sizes: dict[str, float]) -> str:
     """Formats of a tensor class with the part of each, where several have a thousandth or more."""
-    total = sum(held.values())
-    parts = {name: elements / total for name, elements in held.items() if elements >= total / 1000}
+    total = sum(sizes.values())
+    parts = {name: elements / total for name, elements in sizes.items() if elements >= total / 1000}
     return next(iter(parts)) if len(parts) == 1 else ", ".join(f"{name} {part:.1%}" for name, part in parts.items())
 
 

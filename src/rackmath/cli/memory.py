@@ -117,10 +117,10 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
     tokens_text = f"blocks / tables x tokens of a block = {f['blocks']:,} / {f['cache_groups']} x {f['block_size']}"
     if isinstance(blocks, CachePools):
         states = f" / {1 + STATE_RATIO:g}" if blocks.states else ""
-        reserved = blocks.reserved / _GIB
-        cache_text = f"(cache - {reserved:.2f} GiB)" if reserved else "cache"
-        divided = f"{states} / {blocks.cell:,.0f} B"
-        tokens_text = f"{cache_text}{divided} = {gib['cache'] - reserved:.2f} GiB{divided}"
+        reserve = blocks.reserved / _GIB
+        cache_text = f"(cache - {reserve:.2f} GiB)" if reserve else "cache"
+        division = f"{states} / {blocks.cell:,.0f} B"
+        tokens_text = f"{cache_text}{division} = {gib['cache'] - reserve:.2f} GiB{division}"
     elif rules.by_concurrency:
         tokens_text = f"requests at once x their tokens = {f['concurrency']:.2f} x {f['max_model_len']:,.0f}"
     graphs_text = f" - graphs {gib['graph']:.2f}" if rules.graphs_taken_off else ""

@@ -62,11 +62,11 @@ def modes(
         question.scheduling,
     )
     result = run(*inputs, speedup=speedup, speed=speed)
-    opened = [
+    openings = [
         {"opened": x.name, "speed_ratio": x.reached, "price_ratio": x.price, "reached": x.reached >= speedup - 1e-9}
         for x in levers(*inputs, result, speedup=speedup)
     ]
-    facts = _facts(question, result, speed, peak_to_mean, usd_per_kwh) | {"levers": opened}
+    facts = _facts(question, result, speed, peak_to_mean, usd_per_kwh) | {"levers": openings}
     if as_json:
         render.show_json(facts)
         return
@@ -84,7 +84,7 @@ def _facts(question: PlanQuestion, result: Modes, usual: float, peak: float, usd
 
     fast = mode(result.fast, _why_fast(result))
     drain = question.system.chip.memory_capacity / question.system.chip.memory_bandwidth
-    closed, simulation = expected_waits(drain), simulated_waits(drain, 1000 / drain, _ARRIVALS)
+    closed_form, simulation = expected_waits(drain), simulated_waits(drain, 1000 / drain, _ARRIVALS)
     return {
         "model": question.architecture.name,
         "system": question.system.name,
@@ -100,8 +100,8 @@ def _facts(question: PlanQuestion, result: Modes, usual: float, peak: float, usd
         },
         "train": {
             "period": drain,
-            "median": closed.median,
-            "worst": closed.worst,
+            "median": closed_form.median,
+            "worst": closed_form.worst,
             "simulated_median": simulation.median,
             "simulated_worst": simulation.worst,
             "arrivals": _ARRIVALS,

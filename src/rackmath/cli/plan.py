@@ -91,14 +91,14 @@ def plan(
         show_resimulated(facts["simulated"], traffic, percentile)
 
 
-def _size(request: PlanRequest, drawn: Path | None, as_json: bool) -> None:
+def _size(request: PlanRequest, picture: Path | None, as_json: bool) -> None:
     """The fewest accelerators that keep limits on percentiles."""
     from rackmath.api.size import run_size
     from rackmath.cli.size_text import show_size
 
     result = run_size(request, render.show_progress)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return

@@ -78,8 +78,8 @@ def _chosen(result: PlanResult) -> list[Mapping[str, Any]]:
         best.setdefault(_deployment(point), point)
     if best_point:
         # The plan's own choice is always among them, at its own batch.
-        own = {_deployment(best_point.planned): best_point.planned}
-        best = own | best | own
+        own_points = {_deployment(best_point.planned): best_point.planned}
+        best = own_points | best | own_points
     return list(best.values())[:MOST]
 
 

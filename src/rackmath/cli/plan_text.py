@@ -36,7 +36,7 @@ def show_plan(facts: Mapping[str, Any], explain: bool) -> None:
     else:
         render.show_lines("in short", plan_summary(facts))
         _show_best(best, facts["energy"])
-    thinned = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).round().astype(int))]
+    shown_rows = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).round().astype(int))]
     render.show_table(
         "frontier (fastest first)",
         [">tok/s/GPU", ">tok/s/user", ">TTFT", ">$/M out", ">batch", ">draft", "weights,kv", "bound by", "deployment"],
@@ -52,7 +52,7 @@ def show_plan(facts: Mapping[str, Any], explain: bool) -> None:
                 r["bound_by"],
                 _deployment(r),
             )
-            for r in thinned
+            for r in shown_rows
         ],
     )
     render.show_sketch(frontier_figure(facts, panels=1))

@@ -35,12 +35,18 @@ _RIGHT, _WRONG = 3, 1
 @click.argument("card", required=False)
 @click.argument("reply", required=False, metavar="[ANSWER]")
 @request_options(QuizRequest)
-@click.option("--list", "listed", is_flag=True, help="List the cards with their answers; ask nothing.")
+@click.option("--list", "show_list", is_flag=True, help="List the cards with their answers; ask nothing.")
 @click.option("--limit", type=WholeNumber(1, _MOST), default=20, show_default=True, help="Cards of a session.")
 @click.option("--anki", metavar="FILE.txt", help="Write the cards as a file that Anki imports; ask nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or what became of an answer, as JSON.")
 def quiz(
-    request: QuizRequest, card: str | None, reply: str | None, listed: bool, limit: int, anki: str | None, as_json: bool
+    request: QuizRequest,
+    card: str | None,
+    reply: str | None,
+    show_list: bool,
+    limit: int,
+    anki: str | None,
+    as_json: bool,
 ) -> None:
     """Ask the cards of the book: those that are due first, then new ones.
 
@@ -55,7 +61,7 @@ def quiz(
         _show_check(check_facts(card, reply), as_json)
     elif card is not None:
         _show_question(card_named(card))
-    elif listed or as_json:
+    elif show_list or as_json:
         _show_list(request, as_json)
     else:
         _session(request, limit)

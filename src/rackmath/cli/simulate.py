@@ -113,7 +113,7 @@ def _many_runs(
     capacity: str | None,
     windows: int | None,
     where: RunLocation,
-    drawn: Path | None,
+    picture: Path | None,
     as_json: bool,
 ) -> None:
     """Runs that are compared, searched or joined."""
@@ -125,7 +125,7 @@ def _many_runs(
     if rest:
         raise InputError(*first, f"leave {rest[0][0]} out: one of them at a time")
     if what_if:
-        simulate_more.compared(request, what_if, where, drawn, as_json)
+        simulate_more.compared(request, what_if, where, picture, as_json)
     elif capacity:
         simulate_more.largest_rate(request, capacity, where, as_json)
     elif windows:

@@ -21,7 +21,7 @@ from rackmath.sweeps.replay_runs import RunLocation, replays, whole_of_windows
 from rackmath.units import counted, show
 
 
-def compared(request: SimulateRequest, what_if: str, where: RunLocation, drawn: Path | None, as_json: bool) -> None:
+def compared(request: SimulateRequest, what_if: str, where: RunLocation, picture: Path | None, as_json: bool) -> None:
     """Run once for each value and print what changes; values that cannot be run say why."""
     name, values = _option_values(what_if)
     field = field_named(SimulateRequest, name)
@@ -34,8 +34,8 @@ def compared(request: SimulateRequest, what_if: str, where: RunLocation, drawn: 
         row["difference"] = differences(rows[0], row)
     for row in rows:
         row.pop("stretches", None)
-    if drawn is not None:
-        write_figure(_figure(name, [row for row in rows if "error" not in row], request.seed), drawn)
+    if picture is not None:
+        write_figure(_figure(name, [row for row in rows if "error" not in row], request.seed), picture)
     if as_json:
         render.show_json({"option": name, "runs": rows})
         return
@@ -176,8 +176,8 @@ def _task_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _compared(difference: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Times whose differences are told: of tasks where there are any, as wide as a screen."""
-    other = ("task", "task_time") if "task_time" in difference else ("TPOT", "time_per_output_token")
-    return (("TTFT", "time_to_first_token"), other)
+    second = ("task", "task_time") if "task_time" in difference else ("TPOT", "time_per_output_token")
+    return (("TTFT", "time_to_first_token"), second)
 
 
 def _changes(difference: Mapping[str, Any]) -> list[str]:

@@ -101,10 +101,14 @@ def _show_classes(facts: Mapping[str, Any]) -> None:
         )
 
 
-def _refused(refused: Mapping[str, Any]) -> str:
+def _refused(refusal_facts: Mapping[str, Any]) -> str:
     """Requests that met a full queue."""
-    text = f"{refused['requests']:,} requests for a full queue, {refused['share']:.1%}"
-    return text if not refused["with_tokens"] else f"{text}; {refused['with_tokens']:,} of them amid their answer"
+    text = f"{refusal_facts['requests']:,} requests for a full queue, {refusal_facts['share']:.1%}"
+    return (
+        text
+        if not refusal_facts["with_tokens"]
+        else f"{text}; {refusal_facts['with_tokens']:,} of them amid their answer"
+    )
 
 
 def _upgrade(upgrade: Mapping[str, Any]) -> str:
@@ -130,10 +134,10 @@ def _energy(facts: Mapping[str, Any]) -> str:
 
 def load_text(facts: Mapping[str, Any]) -> str:
     """Offered and served rates, and whether the queue grows."""
-    offered, completion_rate = facts["offered_rate"], facts["served_rate"]
-    if offered is None:
+    offered_rate, completion_rate = facts["offered_rate"], facts["served_rate"]
+    if offered_rate is None:
         return f"all requests at once, {completion_rate:.3g} served per second"
-    rates = f"{offered:.3g} requests/s offered, {completion_rate:.3g} served"
+    rates = f"{offered_rate:.3g} requests/s offered, {completion_rate:.3g} served"
     if "tasks" in facts and facts["steady"] is not None:
         tasks = facts["tasks"]
         rates = f"{tasks['offered_rate']:.3g} tasks/s offered, {tasks['served_rate']:.3g} served; {rates}"

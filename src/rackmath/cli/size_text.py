@@ -73,10 +73,10 @@ def _name(row: Mapping[str, Any]) -> str:
     return f"{short} {row['percentile']}"
 
 
-def _line(size: Mapping[str, Any], chosen: int) -> list[str]:
+def _line(size: Mapping[str, Any], choice: int) -> list[str]:
     cost = size["usd_per_million_tokens"]
     meets_limits = all(row["kept"] for row in size["limits"])
-    words = "chosen" if size["accelerators"] == chosen else "" if meets_limits else "does not keep them"
+    words = "chosen" if size["accelerators"] == choice else "" if meets_limits else "does not keep them"
     return [
         f"{size['accelerators']:,}",
         *(

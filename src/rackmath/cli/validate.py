@@ -59,14 +59,23 @@ def predict_rows(request: PredictRequest, out: Path | None, row_id: str | None, 
 )
 @click.argument("rows", metavar="[ROWS.csv]", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--add", "added", multiple=True, type=click.Path(path_type=Path), help="More rows: CSV, or JSON of a benchmark."
+    "--add", "more_rows", multiple=True, type=click.Path(path_type=Path), help="More rows: CSV, or JSON of a benchmark."
 )
-@click.option("--set", "said", multiple=True, metavar="COLUMN=VALUE", help="What the JSON of a benchmark leaves out.")
+@click.option(
+    "--set", "columns", multiple=True, metavar="COLUMN=VALUE", help="What the JSON of a benchmark leaves out."
+)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="TOML to write.")
 @click.option("--from-scratch", is_flag=True, help="Fit everything anew, ranges from groups left out (minutes).")
-@click.option("--left-out", "left", type=click.Path(path_type=Path), help="CSV of rows predicted without their group.")
+@click.option(
+    "--left-out", "left_out", type=click.Path(path_type=Path), help="CSV of rows predicted without their group."
+)
 def calibrate_rows(
-    rows: Path | None, added: tuple[Path, ...], said: tuple[str, ...], out: Path, from_scratch: bool, left: Path | None
+    rows: Path | None,
+    more_rows: tuple[Path, ...],
+    columns: tuple[str, ...],
+    out: Path,
+    from_scratch: bool,
+    left_out: Path | None,
 ) -> None:
     """Fit the constants of the engine on measured rows, and write them with their uncertainty.
 
@@ -77,19 +86,23 @@ def calibrate_rows(
     from rackmath.validation.calibration_text import constants_text, left_out_rows
 
     table = [
-        row for path in ([rows] if rows else []) + list(added) for row in measured_files.rows_of(path, said, "ROWS.csv")
+        row
+        for path in ([rows] if rows else []) + list(more_rows)
+        for row in measured_files.rows_of(path, columns, "ROWS.csv")
     ]
     if not table:
         raise InputError("ROWS.csv", None, "give a table of rows, or --add with the JSON of a benchmark")
-    shipped = None if from_scratch else constants_file.constants()
+    shipped_constants = None if from_scratch else constants_file.constants()
     spread = None if from_scratch else constants_file.deviations()
-    calibration = calibrate(table, shipped, spread, progress=lambda stage: click.echo(f"calibrate: {stage}", err=True))
+    calibration = calibrate(
+        table, shipped_constants, spread, progress=lambda stage: click.echo(f"calibrate: {stage}", err=True)
+    )
     command = (
         f"rackmath calibrate {rows.name if rows else ''} --out {out.name}{' --from-scratch' if from_scratch else ''}"
     )
     tables.write_text(out, constants_text(calibration, " ".join(command.split())), "--out")
-    if left is not None:
-        tables.write_csv(left, *left_out_rows(calibration), "--left-out")
+    if left_out is not None:
+        tables.write_csv(left_out, *left_out_rows(calibration), "--left-out")
     render.show_pairs(
         f"constants written to {out}",
         [

@@ -104,10 +104,10 @@ def distinct_ranks(experts: int, active: float, ranks: Number) -> Number:
     Source: architectures.md section 6 (DeepSeek-V3: 5.29, 6.52, 7.27, 7.68 for 8 to 64).
     """
     per_rank = experts / ranks
-    missed: Number = 1.0
+    miss_chance: Number = 1.0
     for i in range(int(active)):
-        missed = missed * maximum(1 - per_rank / (experts - i), 0.0)
-    distinct: Number = ranks * (1.0 - missed)
+        miss_chance = miss_chance * maximum(1 - per_rank / (experts - i), 0.0)
+    distinct: Number = ranks * (1.0 - miss_chance)
     return minimum(distinct, float(active))
 
 

@@ -44,7 +44,12 @@ class Communication:
 
 
 def communication(
-    architecture: Architecture, layout: Layout, system: System, tokens: Number, sampled: Number, decode: bool = True
+    architecture: Architecture,
+    layout: Layout,
+    system: System,
+    tokens: Number,
+    logit_tokens: Number,
+    decode: bool = True,
 ) -> Communication:
     """Collectives of one pass.
 
@@ -52,7 +57,7 @@ def communication(
     ----------
     tokens : Number
         New tokens of one data-parallel group in the pass. [tokens]
-    sampled : Number
+    logit_tokens : Number
         Positions whose logits are needed, in one group. [tokens]
     decode : bool
         Whether queries meet a cache that context-parallel ranks share.
@@ -81,7 +86,7 @@ def communication(
         combine = combine + count * spread * (back + regather)
     outside: Number = 0.0
     if architecture.head:
-        logits = sampled * architecture.vocabulary * ACTIVATION_BYTES
+        logits = logit_tokens * architecture.vocabulary * ACTIVATION_BYTES
         outside = reduction + all_gather(logits, layout.tensor, system)
     hand_over = size * architecture.residual_streams / layout.tensor
     hops = layout.pipeline * send(hand_over, layout.tensor * layout.data, layout.pipeline, system)
@@ -129,13 +134,13 @@ def _shared_attention(layer: Layer, layout: Layout, system: System, tokens: Numb
     total: Number = 0.0
     for mixer in layer.mixers:
         if isinstance(mixer, Grouped):
-            query_width, answered = mixer.key_dim, mixer.value_dim
+            query_width, answer_width = mixer.key_dim, mixer.value_dim
         elif isinstance(mixer, Latent):
-            query_width, answered = mixer.kv_rank + mixer.rope_dim, mixer.kv_rank
+            query_width, answer_width = mixer.kv_rank + mixer.rope_dim, mixer.kv_rank
         else:
             continue
         total = total + all_gather(group * mixer.query_heads * query_width, ranks, system)
-        total = total + all_gather(group * mixer.query_heads * answered, ranks, system)
+        total = total + all_gather(group * mixer.query_heads * answer_width, ranks, system)
     return total
 
 
@@ -150,8 +155,8 @@ def _exchange(
     width = mixture.latent or architecture.hidden
     copies = distinct_ranks(mixture.experts, mixture.expected_active, layout.expert)
     outside = distinct_ranks(mixture.experts, mixture.expected_active, domains(layout.expert, system))
-    own = tokens / layout.tensor * width
-    sizes = (own * _dispatch_bytes(architecture, layer), own * ACTIVATION_BYTES)
+    own_bytes = tokens / layout.tensor * width
+    sizes = (own_bytes * _dispatch_bytes(architecture, layer), own_bytes * ACTIVATION_BYTES)
     if np.max(layout.ffn) == 0:
         out, back = (all_to_all(copies * size, layout.expert, system, outside * size) for size in sizes)
         return out, back

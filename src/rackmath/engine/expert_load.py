@@ -60,9 +60,9 @@ def fullest_rank(routing: Routing, experts: int, active: float, ranks: int) -> f
     return _heaviest(routing, experts, active, ranks)[0]
 
 
-def redundant_experts(experts: int, ranks: int, wanted: int = 0) -> int:
+def redundant_experts(experts: int, ranks: int, least: int = 0) -> int:
     """Fewest copies, as many as are wanted or more, that make the places of experts divide by the ranks. [experts]"""
-    return wanted + -(experts + wanted) % ranks
+    return least + -(experts + least) % ranks
 
 
 def replicated(load: Array, redundant: int) -> Ints:
@@ -85,23 +85,23 @@ def packed(load: Array, copies: Ints, ranks: int) -> Ints:
     order = np.repeat(np.arange(len(load)), copies)
     order = order[np.argsort(-(load / copies)[order], kind="stable")]
     slots = np.full((ranks, places), -1, dtype=np.int64)
-    filled = np.zeros(ranks, dtype=np.int64)
+    slots_used = np.zeros(ranks, dtype=np.int64)
     weight = np.zeros(ranks)
     for expert in order:
-        room = filled < places
+        room = slots_used < places
         has_it = (slots == expert).any(axis=1)
         among = room & ~has_it if (room & ~has_it).any() else room
         rank = int(np.where(among, weight, np.inf).argmin())
-        slots[rank, filled[rank]] = expert
-        filled[rank] += 1
+        slots[rank, slots_used[rank]] = expert
+        slots_used[rank] += 1
         weight[rank] += load[expert] / copies[expert]
     return slots
 
 
-def heaviest_load(load: Array, held: Ints, copies: Ints) -> float:
+def heaviest_load(load: Array, placement: Ints, copies: Ints) -> float:
     """Tokens of the fullest rank over the mean; -1 is an empty place. [1]"""
     per_copy = np.append(load / copies, 0.0)
-    return float(per_copy[held].sum(axis=1).max() * len(held) / load.sum())
+    return float(per_copy[placement].sum(axis=1).max() * len(placement) / load.sum())
 
 
 def in_order(experts: int, ranks: int) -> Ints:
@@ -136,15 +136,15 @@ def _placed(routing: Routing, chances: Array, ranks: int) -> list[tuple[Array, I
     return [(chance, order) for chance in orders]
 
 
-def _of_layer(routing: Routing, chance: Array, held: Ints) -> tuple[float, Array]:
+def _of_layer(routing: Routing, chance: Array, placement: Ints) -> tuple[float, Array]:
     """Shares of the fullest rank in one layer: of tokens, and of touched experts at each size of the grid."""
-    ranks = len(held)
-    copies = np.maximum(np.bincount(held[held >= 0], minlength=len(chance)), 1)
+    ranks = len(placement)
+    copies = np.maximum(np.bincount(placement[placement >= 0], minlength=len(chance)), 1)
     tokens = GRID[1:]
     touched_experts = np.vstack([touched(routing, chance / copies, tokens), np.zeros_like(tokens)])
-    share = touched_experts[held].sum(axis=1).max(axis=0) / touched(routing, chance, tokens).sum(axis=0)
+    share = touched_experts[placement].sum(axis=1).max(axis=0) / touched(routing, chance, tokens).sum(axis=0)
     # Without any token the share is that of the fewest.
-    return heaviest_load(chance, held, copies) / ranks, np.concatenate([share[:1], share])
+    return heaviest_load(chance, placement, copies) / ranks, np.concatenate([share[:1], share])
 
 
 def _active(architecture: Architecture, experts: int) -> float:

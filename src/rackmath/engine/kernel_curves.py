@@ -106,11 +106,11 @@ class KernelCurve:
     def seconds(self, load: KernelLoad) -> KernelSeconds:
         """Seconds of kernels with this load."""
         rows = maximum(load.rows, 1.0)
-        tiled = (1 + self.rows / rows) * (1 + self.side * load.narrowness) / self.part
-        wasted = np.minimum(tiled, (1 + self.expansion / rows) / self.by_row) if self.by_row else tiled
+        tile_factor = (1 + self.rows / rows) * (1 + self.side * load.narrowness) / self.part
+        waste = np.minimum(tile_factor, (1 + self.expansion / rows) / self.by_row) if self.by_row else tile_factor
         return KernelSeconds(
             fixed=load.launches * self.floor + load.depth * self.depth + load.matrices * self.matrix,
-            compute=load.compute * wasted,
+            compute=load.compute * waste,
             memory=load.memory / self.stream,
             least=load.compute / self.most,
         )

@@ -71,9 +71,9 @@ class Layout:
 
         Behind it ``cp2`` where caches are cut by tokens, ``ffn8,mb2`` where accelerators hold experts only.
         """
-        cut = f",cp{self.context_parallel:g}" if self.context_parallel > 1 else ""
+        context_text = f",cp{self.context_parallel:g}" if self.context_parallel > 1 else ""
         apart = f",ffn{self.ffn:g},mb{self.micro_batches:g}" if self.ffn else ""
-        return f"tp{self.tensor:g},ep{self.expert:g},pp{self.pipeline:g},dp{self.data:g}{cut}{apart}"
+        return f"tp{self.tensor:g},ep{self.expert:g},pp{self.pipeline:g},dp{self.data:g}{context_text}{apart}"
 
 
 def parse_layout(text: str, gpus: int | None, architecture: Architecture) -> Layout:
@@ -209,9 +209,9 @@ def _misfit(layout: Layout, architecture: Architecture) -> str | None:
         return "the model has no experts; leave ep at 1" + (", and ffn out" if layout.ffn else "")
     if expert > max(experts, 1):
         return f"ep cannot exceed the {experts} experts of the model"
-    cut = int(layout.context_parallel)
+    ranks = int(layout.context_parallel)
     copies = _copies(tensor, architecture)
-    if cut > 1 and (tensor % cut or cut > copies):
+    if ranks > 1 and (tensor % ranks or ranks > copies):
         return f"cp must divide tp and not exceed {copies}, the ranks that hold the same cache"
     if layout.ffn or layout.micro_batches > 1:
         return _misfit_apart(layout)

@@ -226,7 +226,7 @@ def dispatch_time(wire: Number, latency: Number, kernels: Kernels) -> Number:
 
 
 def launch_time(
-    kernels: Number, gaps: Number, routed: Number, routed_experts: Number, busy: Number, k: Losses
+    kernels: Number, gaps: Number, routed_layers: Number, routed_experts: Number, busy: Number, k: Losses
 ) -> Number:
     """Gaps between the kernels of a pass, and what layers of experts take besides products. [s]
 
@@ -236,11 +236,11 @@ def launch_time(
     ----------
     kernels, gaps : Number
         Kernels, and those of them whose gap before them is in no timing. [kernels]
-    routed, routed_experts : Number
+    routed_layers, routed_experts : Number
         Layers of experts, and experts of all of them. [layers], [experts]
     """
     waits = maximum(kernels * k.started - busy, 0.0)
-    return maximum(gaps * k.launch, waits) + routed * k.routing + routed_experts * k.routing_expert
+    return maximum(gaps * k.launch, waits) + routed_layers * k.routing + routed_experts * k.routing_expert
 
 
 def host_time(sequences: Number, several: Number, device: Number, k: Losses) -> Number:

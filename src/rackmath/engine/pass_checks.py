@@ -42,15 +42,15 @@ def check_pass(phase: str, batch: Number, context: Number, cached_tokens: Number
         raise InputError("cached_tokens", float(np.max(cached_tokens)), "must be smaller than the prompt")
 
 
-def check_accepted(phase: str, accepted: Number | None, draft_tokens: Number) -> None:
+def check_accepted(phase: str, accepted_tokens: Number | None, draft_tokens: Number) -> None:
     """Refuse tokens of a step that no drafts yield. Errors: :class:`InputError`."""
-    if accepted is None:
+    if accepted_tokens is None:
         return
     if phase != "decode":
-        raise InputError("accepted", float(np.max(accepted)), "drafts are accepted in decode only")
-    inside = np.greater_equal(accepted, 1) & np.less_equal(accepted, 1 + np.asarray(draft_tokens))
+        raise InputError("accepted_tokens", float(np.max(accepted_tokens)), "drafts are accepted in decode only")
+    inside = np.greater_equal(accepted_tokens, 1) & np.less_equal(accepted_tokens, 1 + np.asarray(draft_tokens))
     if not np.all(inside):
-        raise InputError("accepted", float(np.max(accepted)), "write 1 to 1 + drafted tokens")
+        raise InputError("accepted_tokens", float(np.max(accepted_tokens)), "write 1 to 1 + drafted tokens")
 
 
 def check_apart(layout: Layout, architecture: Architecture, phase: str, two_batch: Number) -> None:

@@ -103,13 +103,13 @@ def apart_time(work: PassWork, micro_batches: Number, layout: Layout, losses: Lo
     send_time = bounds.of_pools({"dispatch": ideal["dispatch"], "combine": ideal["combine"]}, micro_batches)
     terms["communication"] = terms["communication"] + send_time
     exchange = maximum(ideal["dispatch"], ideal["combine"])
-    overlapped = maximum(maximum(parts["attention"].overlapped, parts["experts"].overlapped), exchange)
+    overlap_time = maximum(maximum(parts["attention"].overlapped, parts["experts"].overlapped), exchange)
     attention_part, experts_part = layout.tensor * layout.data / layout.gpus, layout.ffn / layout.gpus
-    lost, actual = _lost(work, (attention, experts), ideal, micro_batches, losses)
+    losses_by_name, actual = _lost(work, (attention, experts), ideal, micro_batches, losses)
     return PassTime(
         terms=terms,
-        lost=lost,
-        overlapped=micro_batches * overlapped,
+        lost=losses_by_name,
+        overlapped=micro_batches * overlap_time,
         compute=micro_batches * (attention_part * parts["attention"].compute + experts_part * parts["experts"].compute),
         traffic=micro_batches * (attention_part * parts["attention"].traffic + experts_part * parts["experts"].traffic),
         busy={pool: micro_batches * value for pool, value in actual.items()},
@@ -119,7 +119,7 @@ def apart_time(work: PassWork, micro_batches: Number, layout: Layout, losses: Lo
 def _pools(work: PassWork) -> tuple[PassWork, PassWork]:
     """What both pools do with a micro-batch; what they send each other is in neither."""
     no_communication = Communication(tensor=0.0, dispatch=0.0, combine=0.0, outside=0.0, pipeline=0.0)
-    routed = tuple(op for op in work.operators if op.operator.kind == "experts")
+    expert_operators = tuple(op for op in work.operators if op.operator.kind == "experts")
     launches = work.routed * EXPERT_KERNELS
     attention = replace(
         work,
@@ -131,7 +131,7 @@ def _pools(work: PassWork) -> tuple[PassWork, PassWork]:
         routed_experts=0.0,
     )
     experts = replace(
-        work, operators=routed, wire=no_communication, latency=no_communication, kernels=launches, gaps=0.0
+        work, operators=expert_operators, wire=no_communication, latency=no_communication, kernels=launches, gaps=0.0
     )
     return attention, experts
 
@@ -144,9 +144,9 @@ def _lost(
     k: Losses | None,
 ) -> tuple[dict[str, Number], dict[str, Number]]:
     """Seconds beyond the bound by cause, and seconds of a micro-batch in each of :data:`POOLS`."""
-    lost: dict[str, Number] = dict.fromkeys(LOSSES, 0.0)
+    losses_by_name: dict[str, Number] = dict.fromkeys(LOSSES, 0.0)
     if k is None:
-        return lost, dict(ideal)
+        return losses_by_name, dict(ideal)
     # The host schedules a whole step at once.
     alone = replace(k, host=0.0, host_sequence=0.0, remote=0.0, remote_sequence=0.0, software=1.0, own_kernels=1.0)
     more = {name: lost_seconds(pool, alone) for name, pool in zip(("attention", "experts"), pools, strict=True)}
@@ -162,10 +162,10 @@ def _lost(
     }
     excess, of_causes = bounds.time - _Bounds.of(ideal, micro_batches).time, _total(causes)
     part = excess / np.where(np.greater(of_causes, 0.0), of_causes, 1.0)
-    lost |= {name: value * part for name, value in causes.items()}
-    lost["host"] = host_time(work.sequences * micro_batches, work.several, bounds.time, k)
-    lost["software"] = (bounds.time + lost["host"]) * (k.whole - 1)
-    return lost, actual
+    losses_by_name |= {name: value * part for name, value in causes.items()}
+    losses_by_name["host"] = host_time(work.sequences * micro_batches, work.several, bounds.time, k)
+    losses_by_name["software"] = (bounds.time + losses_by_name["host"]) * (k.whole - 1)
+    return losses_by_name, actual
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,9 +180,9 @@ class _Bounds:
     def of(seconds: Mapping[str, Number], micro_batches: Number) -> _Bounds:
         """``seconds`` of one micro-batch in each of :data:`POOLS`."""
         bounds = {"round trip": _total(seconds)} | {pool: micro_batches * seconds[pool] for pool in POOLS}
-        stacked = np.stack(np.broadcast_arrays(*bounds.values()))
-        first = np.argmax(stacked, axis=0)
-        return _Bounds(np.max(stacked, axis=0), {name: (first == n) * 1.0 for n, name in enumerate(bounds)})
+        bounds_array = np.stack(np.broadcast_arrays(*bounds.values()))
+        first = np.argmax(bounds_array, axis=0)
+        return _Bounds(np.max(bounds_array, axis=0), {name: (first == n) * 1.0 for n, name in enumerate(bounds)})
 
     def of_pools(self, seconds: Mapping[str, Number], micro_batches: Number) -> Number:
         """Seconds of a kind, of those that make the bound that is reached."""

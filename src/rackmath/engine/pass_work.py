@@ -96,9 +96,9 @@ def pass_work(architecture: Architecture, work: Pass, layout: Layout, system: Sy
     hidden : Number
         1 where two half-batches overlap computation and expert exchange, else 0.
     """
-    sampled = work.sequences * (1.0 if work.phase == "prefill" else work.new_tokens)
+    logits = work.sequences * (1.0 if work.phase == "prefill" else work.new_tokens)
     wire, latency = (
-        communication(architecture, layout, part, work.tokens, sampled, work.phase == "decode")
+        communication(architecture, layout, part, work.tokens, logits, work.phase == "decode")
         for part in (_without_latency(system), _with_latency_only(system))
     )
     ranks: Number = layout.expert
@@ -107,14 +107,14 @@ def pass_work(architecture: Architecture, work: Pass, layout: Layout, system: Sy
         fullest = rank_shares(architecture, experts, layout, 1.0).tokens * layout.expert
         wire = replace(wire, dispatch=wire.dispatch * fullest, combine=wire.combine * fullest)
         ranks = 1.0
-    kernels, routed = pass_kernels(architecture), float(routed_layers(architecture))
+    kernels, routed_count = pass_kernels(architecture), float(routed_layers(architecture))
     return PassWork(
         operators=tuple(timed_operators(architecture, work, layout, system)),
         wire=wire,
         latency=latency,
         kernels=kernels,
-        gaps=kernels - routed * EXPERT_KERNELS - whole_kernels(architecture),
-        routed=routed,
+        gaps=kernels - routed_count * EXPERT_KERNELS - whole_kernels(architecture),
+        routed=routed_count,
         routed_experts=float(routed_experts(architecture)),
         sequences=work.sequences,
         ranks=ranks,
@@ -130,13 +130,13 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
     They add up to its time less the ideal one; none is negative.
     """
     factors = k.factors
-    balanced = factors._replace(imbalance=0.0)
+    balanced_factors = factors._replace(imbalance=0.0)
     ideal: Number = 0.0
     even: Number = 0.0
     waiting: Number = 0.0
     for op in work.operators:
         ideal = ideal + op.time
-        alone = work.kernels_time(op, k.kernels, balanced)
+        alone = work.kernels_time(op, k.kernels, balanced_factors)
         even = even + alone
         if op.operator.kind == "experts":
             waiting = waiting + work.kernels_time(op, k.kernels, factors) - alone
@@ -146,14 +146,14 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
     host = host_time(work.sequences, work.several, busy + launches, k)
     before = even + waiting + network + launches + host
     # Longer products hide more of the collectives than ideal ones do: what they gain is theirs, not the network's.
-    gained = maximum(work.exchange - network, 0.0)
-    by_products = minimum(gained, even - ideal)
+    slack = maximum(work.exchange - network, 0.0)
+    by_products = minimum(slack, even - ideal)
     return {
         "below peak": even - ideal - by_products,
         "launches": launches,
         "host": host,
-        "network": network - work.exchange + gained,
-        "imbalance": waiting - (gained - by_products),
+        "network": network - work.exchange + slack,
+        "imbalance": waiting - (slack - by_products),
         "software": before * (k.whole - 1),
     }
 

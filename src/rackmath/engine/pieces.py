@@ -56,7 +56,7 @@ def _cut_axes(shape: tuple[int, ...]) -> int:
 def _one_first_axis(value: NDArray[np.float64], shape: tuple[int, ...], first: int) -> NDArray[np.float64]:
     """A number with its first axes as one, repeated along them only where it varies with any."""
     value = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
-    own = value.shape[first:]
+    own_shape = value.shape[first:]
     if prod(value.shape[:first]) == 1:
-        return value.reshape((1, *own))
-    return np.broadcast_to(value, shape[:first] + own).reshape((-1, *own))
+        return value.reshape((1, *own_shape))
+    return np.broadcast_to(value, shape[:first] + own_shape).reshape((-1, *own_shape))

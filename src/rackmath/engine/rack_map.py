@@ -95,8 +95,8 @@ def rack_map(
     first, last = outside_bytes(architecture, wide)
     result: list[RankMemory] = []
     for stage, layers in enumerate(stages):
-        own, routed, per_sequence = _stage_bytes(architecture, layers, wide, float(whole.context))
-        own += float(first) if stage == 0 else float(last) if stage == pipeline - 1 else 0.0
+        own_bytes, routed_bytes, per_sequence = _stage_bytes(architecture, layers, wide, float(whole.context))
+        own_bytes += float(first) if stage == 0 else float(last) if stage == pipeline - 1 else 0.0
         for group in range(data):
             for place in range(tensor):
                 expert_range = experts[_expert_rank(layout, group, place)] if experts and not ffn else range(0)
@@ -110,8 +110,8 @@ def rack_map(
                         layers=layers,
                         experts=expert_range,
                         sequences=len(sequences[group]),
-                        weights=own,
-                        expert_weights=routed * part,
+                        weights=own_bytes,
+                        expert_weights=routed_bytes * part,
                         cache=per_sequence * len(sequences[group]),
                         activations=float(fullest.activations),
                     )
@@ -119,14 +119,14 @@ def rack_map(
     if not ffn:
         return result
     every_layer = range(len(architecture.layers))
-    _, routed, _ = _stage_bytes(architecture, every_layer, wide, float(whole.context))
+    _, routed_bytes, _ = _stage_bytes(architecture, every_layer, wide, float(whole.context))
     for rank in range(ffn):
         part = len(experts[rank]) / len(experts[0])
         result.append(
             RankMemory(
                 rank=len(result), stage=0, group=-1, tensor=rank, layers=every_layer,
-                experts=experts[rank], sequences=0, weights=0.0, expert_weights=routed * part, cache=0.0,
-                activations=float(fullest.experts) - routed,
+                experts=experts[rank], sequences=0, weights=0.0, expert_weights=routed_bytes * part, cache=0.0,
+                activations=float(fullest.experts) - routed_bytes,
             )
         )  # fmt: skip
     return result
@@ -174,9 +174,9 @@ def _stage_bytes(
     part = replace(architecture, layers=tuple(architecture.layers[i] for i in layers))
     alone = replace(layout, pipeline=1.0)
     memory_use = memory(part, alone, 1.0, context, 0.0, 0.0)
-    routed = sum(float(count * expert_bytes(part, layer, layout)) for layer, count in part.groups)
+    routed_bytes = sum(float(count * expert_bytes(part, layer, layout)) for layer, count in part.groups)
     inside = float(memory_use.weights) - float(outside_bytes(part, alone)[0])
-    return inside - (0.0 if layout.ffn else routed), routed, float(memory_use.cache)
+    return inside - (0.0 if layout.ffn else routed_bytes), routed_bytes, float(memory_use.cache)
 
 
 def _expert_rank(layout: Layout, group: int, place: int) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def times_with(
-    k: Losses, phase: str, total: Number, lost: Mapping[str, Number], of_adapters: Number = 0.0
+    k: Losses, phase: str, total: Number, losses_by_name: Mapping[str, Number], of_adapters: Number = 0.0
 ) -> dict[str, Any]:
     """Time of a pass, the ends of its range, and what is lost of it, as fields of an ``Estimate``.
 
@@ -23,20 +23,20 @@ def times_with(
     ----------
     total : Number
         The ideal time, which nothing comes below. [s]
-    lost : mapping
+    losses_by_name : mapping
         Seconds beyond it by cause, without a correction. [s]
     of_adapters : Number
         Part of the time that adapters take, which nobody measured. [s]
     """
-    time = total + sum(lost.values(), 0.0)
+    time = total + sum(losses_by_name.values(), 0.0)
     if phase in k.correction:
-        corrected = maximum(time * k.correction[phase], total)
-        lost, time = {**lost, CORRECTION: corrected - time}, corrected
+        corrected_time = maximum(time * k.correction[phase], total)
+        losses_by_name, time = {**losses_by_name, CORRECTION: corrected_time - time}, corrected_time
     return {
         "time": time,
         "time_low": maximum(time * k.low - (1 - UNMEASURED[0]) * of_adapters, total),
         "time_high": time * k.high + (UNMEASURED[1] - 1) * of_adapters,
-        "lost": lost,
+        "lost": losses_by_name,
     }
 
 
@@ -45,5 +45,5 @@ def ranged(step: Estimate, k: Losses, phase: str) -> Estimate:
 
     Not of passes with adapters, drafts or an encoder, whose parts are corrected each by itself.
     """
-    lost = {name: seconds for name, seconds in step.lost.items() if name != CORRECTION}
-    return replace(step, **times_with(k, phase, step.time_ideal, lost))
+    losses_by_name = {name: seconds for name, seconds in step.lost.items() if name != CORRECTION}
+    return replace(step, **times_with(k, phase, step.time_ideal, losses_by_name))

@@ -108,9 +108,9 @@ def local_pass(
     new = 1.0 + draft_tokens if phase == "decode" else context - cached_tokens
     if phase == "train":
         # One micro-batch of every group, as it passes all stages in turn; sequences may be shared.
-        own = batch / layout.data
-        shared = own * layout.expert_groups * new
-        return Pass(phase=phase, sequences=own, new_tokens=new, context=context, expert_tokens=shared)
+        own_sequences = batch / layout.data
+        shared_tokens = own_sequences * layout.expert_groups * new
+        return Pass(phase=phase, sequences=own_sequences, new_tokens=new, context=context, expert_tokens=shared_tokens)
     parts = layout.pipeline * layout.micro_batches
     micro = maximum(largest_part(held_sequences(batch, layout), parts), 1.0)
     local_sequences = minimum(micro * layout.expert_groups, batch * layout.expert_groups / (layout.data * parts))
@@ -135,7 +135,7 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
     if work.phase != "decode":
         layout = replace(layout, context_parallel=1.0)
     uneven = stage_share(architecture, layout) * layout.pipeline
-    joined: dict[str, OperatorTime] = {}
+    by_name: dict[str, OperatorTime] = {}
     for op in (*operators(architecture, work), *adapter_operators(architecture, work)):
         part, cache_part = operator_share(op, layout)
         read_share = part
@@ -165,28 +165,28 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
             continue
         # A kernel reads what it computes on once, and one format of weights at a time.
         name = f"{op.kernel} {operator_time.kernel} {op.compute}"
-        joined[name] = _joined(joined[name], operator_time) if name in joined else operator_time
-    yield from joined.values()
+        by_name[name] = _joined(by_name[name], operator_time) if name in by_name else operator_time
+    yield from by_name.values()
 
 
-def _joined(first: OperatorTime, other: OperatorTime) -> OperatorTime:
+def _joined(first: OperatorTime, second: OperatorTime) -> OperatorTime:
     """Two products of one input as one, wider product; two of one mixture in one kernel."""
     mixture = first.operator.kind == "experts"
-    shared = 0.0 if mixture else other.operator.sides[1] / (other.operator.sides[0] + other.operator.sides[1])
+    shared_part = 0.0 if mixture else second.operator.sides[1] / (second.operator.sides[0] + second.operator.sides[1])
     return replace(
         first,
-        compute=first.compute + other.compute,
-        weights=first.weights + other.weights,
-        activations=first.activations + other.activations * (1 - shared),
-        outputs=first.outputs if mixture else first.outputs + other.outputs,
+        compute=first.compute + second.compute,
+        weights=first.weights + second.weights,
+        activations=first.activations + second.activations * (1 - shared_part),
+        outputs=first.outputs if mixture else first.outputs + second.outputs,
     )
 
 
-def _parts_held(op: Operator, part: Number, held: Number, layout: Layout) -> Number:
+def _parts_held(op: Operator, part: Number, sequences: Number, layout: Layout) -> Number:
     """Part of an operator's matrices on one rank: experts whole, caches by their heads. [1]"""
     if op.kind == "experts":
         return part * layout.expert_slices
-    return held if op.cache_split else 1.0
+    return sequences if op.cache_split else 1.0
 
 
 def _sides(op: Operator, layout: Layout) -> tuple[Number, Number]:
@@ -200,8 +200,8 @@ def _sides(op: Operator, layout: Layout) -> tuple[Number, Number]:
         ranks: Number = 1.0
     else:
         ranks = layout.expert_slices if op.split == "experts" else layout.tensor
-    cut = op.sides[op.cut] / ranks
-    return (cut, op.sides[1]) if op.cut == 0 else (op.sides[0], cut)
+    cut_side = op.sides[op.cut] / ranks
+    return (cut_side, op.sides[1]) if op.cut == 0 else (op.sides[0], cut_side)
 
 
 def _kernel(op: Operator, work: Pass, architecture: Architecture, chip: Chip) -> str:
@@ -226,10 +226,10 @@ WIDE = 1.5
 
 def stored_width(bits: float, codebook: bool, precision: str) -> str:
     """How weights of ``bits``, in a codebook or not, stand to a multiplication at ``precision``: of ``WIDTHS``."""
-    multiplied = {"bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "fp4": 4}[precision]
-    if bits < multiplied:
+    product_bits = {"bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "fp4": 4}[precision]
+    if bits < product_bits:
         return "codebook" if codebook else "expanded"
-    return {16: "wide", 8: "byte", 4: "nibble"}[multiplied]
+    return {16: "wide", 8: "byte", 4: "nibble"}[product_bits]
 
 
 def spent(operator_times: Iterable[OperatorTime]) -> TimeByBound:

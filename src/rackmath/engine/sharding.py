@@ -173,8 +173,8 @@ def _weight_on_rank(architecture: Architecture, layer: Layer | None, weight: Wei
     parts = None if layer is None else weight_parts(layer, weight)
     routing = architecture.routing
     if weight.role == "experts" and parts is not None and routing is not None and routing.redundant:
-        copied = ceiling((parts + above_one(layout.expert) * routing.redundant) / layout.expert)
-        return size * copied / parts / layout.expert_slices
+        copies = ceiling((parts + above_one(layout.expert) * routing.redundant) / layout.expert)
+        return size * copies / parts / layout.expert_slices
     return size * split_share(weight.split, parts, layout)
 
 
@@ -192,7 +192,7 @@ def outside_bytes(architecture: Architecture, layout: Layout) -> tuple[Number, N
     """
     first: Number = 0.0
     last: Number = 0.0
-    copied: Number = 0.0
+    replica_bytes: Number = 0.0
     for weight in model_weights(architecture):
         size = _weight_on_rank(architecture, None, weight, layout)
         if weight.role not in ("head", "norm"):
@@ -200,7 +200,7 @@ def outside_bytes(architecture: Architecture, layout: Layout) -> tuple[Number, N
         elif weight.owned:
             last = last + size
         else:
-            copied = copied + size
-    staged = above_one(layout.pipeline)
-    together = (first + last) * (1 - staged)
-    return together + first * staged, together + (last + copied) * staged
+            replica_bytes = replica_bytes + size
+    has_stages = above_one(layout.pipeline)
+    together = (first + last) * (1 - has_stages)
+    return together + first * has_stages, together + (last + replica_bytes) * has_stages

@@ -66,8 +66,8 @@ class Estimate:
     @property
     def bound_by(self) -> NDArray[np.str_] | str:
         """Term that takes most of the time."""
-        stacked = np.stack(np.broadcast_arrays(*(self.terms[name] for name in TERMS)))
-        best = np.array(TERMS)[np.argmax(stacked, axis=0)]
+        terms_array = np.stack(np.broadcast_arrays(*(self.terms[name] for name in TERMS)))
+        best = np.array(TERMS)[np.argmax(terms_array, axis=0)]
         return str(best) if best.ndim == 0 else best
 
     @property
@@ -91,7 +91,7 @@ def estimate(
     phase: str = "decode",
     cached_tokens: Number = 0,
     draft_tokens: Number = 0,
-    accepted: Number | None = None,
+    accepted_tokens: Number | None = None,
     draft: Architecture | None = None,
     two_batch: Number = 0,
     absorbed: bool | None = None,
@@ -116,7 +116,7 @@ def estimate(
         Prefill only: tokens of the prompt whose cache is there already. [tokens]
     draft_tokens : Number
         Decode only: speculated tokens that each sequence verifies with its next one. [tokens]
-    accepted : Number, optional
+    accepted_tokens : Number, optional
         Decode only: tokens that a step yields per sequence; by default all that it verifies. [tokens]
     draft : Architecture, optional
         Model that drafts the tokens, on the same accelerators: a pass of it per drafted token, and one over each
@@ -140,7 +140,7 @@ def estimate(
     :class:`~rackmath.errors.DoesNotFit` where accelerators have no network.
     """
     check_pass(phase, batch, context, cached_tokens, draft_tokens)
-    check_accepted(phase, accepted, draft_tokens)
+    check_accepted(phase, accepted_tokens, draft_tokens)
     check_apart(layout, architecture, phase, two_batch)
     system.require_network(int(np.max(layout.gpus)))
     point = {
@@ -151,8 +151,8 @@ def estimate(
         "two_batch": two_batch,
         **widths(layout),
     }
-    if accepted is not None:
-        point["accepted"] = accepted
+    if accepted_tokens is not None:
+        point["accepted_tokens"] = accepted_tokens
     shape = np.broadcast_shapes(*(np.shape(value) for value in point.values()))
     call = _Call(architecture, system, phase, absorbed, losses)
     if draft is not None:
@@ -164,19 +164,19 @@ def estimate(
             "threads": threads,
         }
         following = None if losses is None else without_host(losses)
-        own = estimate(draft, system, draft_layout(draft, layout), **shared_arguments, losses=following)
-        verified: dict[str, Any] = {"draft_tokens": draft_tokens, "accepted": accepted}
+        draft_step = estimate(draft, system, draft_layout(draft, layout), **shared_arguments, losses=following)
+        verification: dict[str, Any] = {"draft_tokens": draft_tokens, "accepted_tokens": accepted_tokens}
         alone = estimate(
             architecture,
             system,
             layout,
             **shared_arguments,
-            **verified,
+            **verification,
             two_batch=two_batch,
             absorbed=absorbed,
             losses=losses,
         )
-        return _with_draft(alone, own, draft_tokens if phase == "decode" else 1.0)
+        return _with_draft(alone, draft_step, draft_tokens if phase == "decode" else 1.0)
     parts = list(pieces(point, shape))
     if len(parts) == 1:
         return call.evaluate(parts[0])
@@ -208,13 +208,13 @@ class _Call:
             k = k if self.losses is None else wider(k, *APART_UNMEASURED)
         else:
             times = pass_time(gathered_work.work, self.losses).times(gathered_work.passes)
-        lost = dict(times.lost)
+        losses_by_name = dict(times.lost)
         if self.losses is not None:
-            lost["host"] = lost["host"] + adapter_loads(a, self.system, self.phase, gathered_work)
+            losses_by_name["host"] = losses_by_name["host"] + adapter_loads(a, self.system, self.phase, gathered_work)
         total = sum(times.terms.values(), 0.0)
         of_adapters = adapter_time(gathered_work, k) if a.adapters is not None and self.losses is not None else 0.0
         return Estimate(
-            **times_with(k, self.phase, total, lost, of_adapters),
+            **times_with(k, self.phase, total, losses_by_name, of_adapters),
             time_ideal=total,
             time_overlapped=times.overlapped,
             terms=times.terms,
@@ -228,7 +228,9 @@ class _Call:
                 gathered_work.tokens,
                 chip.usable_memory,
             ),
-            tokens=point["batch"] * point["accepted"] if "accepted" in point else gathered_work.deployment_tokens,
+            tokens=point["batch"] * point["accepted_tokens"]
+            if "accepted_tokens" in point
+            else gathered_work.deployment_tokens,
             gpus=gathered_work.layout.gpus,
             layout=gathered_work.layout,
             basis=k.basis,
@@ -242,17 +244,17 @@ class _Call:
         )
 
 
-def _with_draft(step: Estimate, own: Estimate, passes: Number) -> Estimate:
+def _with_draft(step: Estimate, draft_step: Estimate, passes: Number) -> Estimate:
     """Add passes of a draft model, and its memory, to a pass of its target; activations are those of one at a time."""
     return replace(
         step,
-        **{name: getattr(step, name) + passes * getattr(own, name) for name in _TIMES},
-        terms={name: value + passes * own.terms[name] for name, value in step.terms.items()},
-        lost={name: value + passes * own.lost[name] for name, value in step.lost.items()},
+        **{name: getattr(step, name) + passes * getattr(draft_step, name) for name in _TIMES},
+        terms={name: value + passes * draft_step.terms[name] for name, value in step.terms.items()},
+        lost={name: value + passes * draft_step.lost[name] for name, value in step.lost.items()},
         memory=Memory(
-            weights=step.memory.weights + own.memory.weights,
-            cache=step.memory.cache + own.memory.cache,
-            activations=maximum(step.memory.activations, own.memory.activations),
+            weights=step.memory.weights + draft_step.memory.weights,
+            cache=step.memory.cache + draft_step.memory.cache,
+            activations=maximum(step.memory.activations, draft_step.memory.activations),
             capacity=step.memory.capacity,
         ),
     )

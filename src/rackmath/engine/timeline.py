@@ -57,22 +57,22 @@ def step_parts(
     names = ("batch", "context", "cached_tokens", "draft_tokens", "two_batch")
     point = {name: settings.get(name, 0) for name in names} | widths(layout)
     work = gathered(architecture, system, phase, point, settings.get("absorbed"))
-    own = _bound(work.work) if losses is None else _parts(work.work, losses)
+    pass_parts = _bound(work.work) if losses is None else _parts(work.work, losses)
     images = encoding(architecture, system, layout, max(settings["batch"] / layout.data, 1.0), losses)
     loads = float(adapter_loads(architecture, system, phase, work)) if losses is not None else 0.0
     scale = float(work.passes)
-    parts = [replace(p, time=scale * p.time, ideal=scale * p.ideal, launches=scale * p.launches) for p in own]
+    parts = [replace(p, time=scale * p.time, ideal=scale * p.ideal, launches=scale * p.launches) for p in pass_parts]
     parts.append(StepPart(name="loading adapters", kind="gaps", time=loads, ideal=0.0))
     if phase == "prefill":
         parts.insert(
             0, StepPart(name=encoded(architecture), kind="kernels", time=float(images.time), ideal=float(images.ideal))
         )
-    drafting, corrected = settings.get("draft") is not None, losses is not None and phase in losses.correction
-    if not drafting and not corrected:
+    drafting, has_correction = settings.get("draft") is not None, losses is not None and phase in losses.correction
+    if not drafting and not has_correction:
         return [part for part in parts if part.time != 0.0]
     alone: dict[str, Any] = {**settings, "draft": None}
     step = estimate(architecture, system, layout, **alone)
-    if corrected:
+    if has_correction:
         # What measurements correct is no one part's.
         parts.append(StepPart(name="measurements", kind="gaps", time=float(step.lost[CORRECTION]), ideal=0.0))
     if drafting:

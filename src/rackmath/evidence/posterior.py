@@ -99,13 +99,13 @@ class Residuals:
     unknown_source: NDArray[np.bool_]
 
 
-def distance_of(unexplained: float) -> str:
+def distance_of(unexplained_part: float) -> str:
     """near, middling or far, by the part of the variance that no row explains."""
-    return next(name for limit, name in BANDS if unexplained <= limit)
+    return next(name for limit, name in BANDS if unexplained_part <= limit)
 
 
-def _range_class(unexplained: float, unknown_source: bool) -> str:
-    distance = distance_of(unexplained)
+def _range_class(unexplained_part: float, unknown_source: bool) -> str:
+    distance = distance_of(unexplained_part)
     return f"{distance}, unknown source" if unknown_source else distance
 
 
@@ -182,14 +182,14 @@ def _solved(process: Process, at: Configurations, cross: Array, measured: Array,
         expected = cross @ weights[:, 0]
         variance = np.maximum(prior - np.sum(cross * weights[:, 1:].T, axis=1), 0.0)
     unknown_source = at.names[:, _SOURCE] < 0
-    unexplained = np.ones(len(at))
-    np.divide(variance - prior + reachable, reachable, out=unexplained, where=reachable.astype(bool))
+    unexplained_part = np.ones(len(at))
+    np.divide(variance - prior + reachable, reachable, out=unexplained_part, where=reachable.astype(bool))
     weight = np.where(unknown_source, process.unknown_source_weight, 1.0)
     return Residuals(
         # Rows that explain little of the variance correct nothing: physics alone.
-        expected=np.where(unexplained <= BANDS[1][0], weight * expected, 0.0),
+        expected=np.where(unexplained_part <= BANDS[1][0], weight * expected, 0.0),
         deviation=np.sqrt(variance + process.noise**2),
-        unexplained=unexplained,
+        unexplained=unexplained_part,
         unknown_source=unknown_source,
     )
 

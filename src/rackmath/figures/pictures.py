@@ -86,10 +86,10 @@ def measured_series(x: Sequence[float], y: Sequence[float], rows: Sequence[Mappi
     return Series(name="measured", x=x, y=y, kind="points", labels=labels, colour=5)
 
 
-def roofline_figure(title: str, system: System, timed: Sequence[OperatorTime], note: str) -> Figure:
+def roofline_figure(title: str, system: System, operators: Sequence[OperatorTime], note: str) -> Figure:
     """Operators on the chip's roofline: FLOPs per byte against FLOP/s at the bound."""
     chip = system.chip
-    drawable_operators = [t for t in timed if float(t.time) > 0 and float(t.compute) > 0 and float(t.memory) > 0]
+    drawable_operators = [t for t in operators if float(t.time) > 0 and float(t.compute) > 0 and float(t.memory) > 0]
     rates = {t.operator.compute for t in drawable_operators}
     series: list[Series] = []
     flops = {id(t): float(t.compute) * chip.rate(t.operator.compute) for t in drawable_operators}
@@ -127,10 +127,10 @@ def roofline_figure(title: str, system: System, timed: Sequence[OperatorTime], n
     )
 
 
-def _spots(shown: Sequence[OperatorTime], intensity: Mapping[int, float]) -> list[list[OperatorTime]]:
+def _spots(operators: Sequence[OperatorTime], intensity: Mapping[int, float]) -> list[list[OperatorTime]]:
     """Operators that a reader could not tell apart, together; each spot starts with its longest."""
     spots: list[list[OperatorTime]] = []
-    for t in sorted(shown, key=lambda t: -float(t.time)):
+    for t in sorted(operators, key=lambda t: -float(t.time)):
         near = (s for s in spots if abs(np.log(intensity[id(s[0])] / intensity[id(t)])) < _APART)
         twin = next(near, None)
         if twin is None:

@@ -40,10 +40,14 @@ def plotly_figure(figure: Figure) -> Any:
     return out
 
 
-def _slider(panel: Panel, which: Sequence[int]) -> dict[str, Any]:
-    """A slider over the moments of a panel, whose bars are the traces ``which``."""
+def _slider(panel: Panel, trace_places: Sequence[int]) -> dict[str, Any]:
+    """A slider over the moments of a panel, whose bars are the traces ``trace_places``."""
     steps = [
-        {"label": moment.label, "method": "restyle", "args": [{"y": [_plain(v) for v in moment.values]}, list(which)]}
+        {
+            "label": moment.label,
+            "method": "restyle",
+            "args": [{"y": [_plain(v) for v in moment.values]}, list(trace_places)],
+        }
         for moment in panel.moments
     ]
     return {"active": panel.moment, "currentvalue": {"prefix": f"{panel.title}: "}, "steps": steps, "pad": {"t": 60}}

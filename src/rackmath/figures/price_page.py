@@ -33,9 +33,9 @@ def page_figure(facts: Mapping[str, Any]) -> Figure:
         high=[span.high90 for _, _, span in hypotheses],
         kind="points",
     )
-    published = Series(name="published", x=names, y=[value for _, value, _ in hypotheses], kind="mark")
+    page_series = Series(name="published", x=names, y=[value for _, value, _ in hypotheses], kind="mark")
     return Figure(
         title=f"ratios on the price page of {facts['provider']}, and what each hypothesis foretells",
-        panels=[Panel(across="", up="multiple", series=[foretold, published], log_up=True)],
+        panels=[Panel(across="", up="multiple", series=[foretold, page_series], log_up=True)],
         note="of each kind the ratio that most models share; cliffs are contexts, not multiples, and are left out",
     )

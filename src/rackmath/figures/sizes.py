@@ -6,7 +6,7 @@ from rackmath.figures.record import Figure, Panel, Series
 from rackmath.prices.decode import DecodedPrice, Interval
 
 
-def sizes_figure(model: str, decoded: DecodedPrice, prior: DecodedPrice) -> Figure:
+def sizes_figure(model: str, reading: DecodedPrice, prior: DecodedPrice) -> Figure:
     """90 % ranges before and after the prices are seen, side by side."""
     series: list[Series] = []
     for name, field, scale in (
@@ -14,7 +14,7 @@ def sizes_figure(model: str, decoded: DecodedPrice, prior: DecodedPrice) -> Figu
         ("total, billions", "total_params", 1e9),
         ("price over ideal cost", "product", 1.0),
     ):
-        for place, (label, intervals) in enumerate((("before any price", prior), ("given the prices", decoded))):
+        for place, (label, intervals) in enumerate((("before any price", prior), ("given the prices", reading))):
             span: Interval = getattr(intervals, field)
             series.append(
                 Series(

@@ -52,9 +52,9 @@ def _points(panel: Panel) -> list[str]:
     scale = f"{show(float(first))}{'':4}{panel.across}{' (log)' if panel.log_across else ''}"
     lines.append(f"  {'':>9} +{'-' * WIDE}")
     lines.append(f"  {'':>10} {scale}{show(float(last)):>{max(WIDE - len(scale), 1)}}")
-    named = [s for s in curves if s.named]
-    if len(named) > 1:
-        lines += [f"  {'':>10} {'@' if s.kind == 'mark' else _mark(panel.series, s)} {s.name}" for s in named]
+    with_names = [s for s in curves if s.named]
+    if len(with_names) > 1:
+        lines += [f"  {'':>10} {'@' if s.kind == 'mark' else _mark(panel.series, s)} {s.name}" for s in with_names]
     return lines
 
 

@@ -33,7 +33,7 @@ def write_still(figure: Figure, path: Path) -> None:
     wide = _WIDE if len(figure.panels) == 1 else _WIDE * 1.35
     rows, columns = figure.grid
     high = _HIGH if rows == 1 else 0.8 * _HIGH * rows
-    drawn, axes = plt.subplots(rows, columns, figsize=(wide, high), squeeze=False, layout="constrained")
+    canvas, axes = plt.subplots(rows, columns, figsize=(wide, high), squeeze=False, layout="constrained")
     places = list(axes.flat)
     for axis, panel in zip(places, figure.panels, strict=False):
         _draw(axis, panel)
@@ -44,13 +44,13 @@ def write_still(figure: Figure, path: Path) -> None:
             axis.legend(frameon=False, fontsize=8)
     for axis in places[len(figure.panels) :]:
         axis.set_visible(False)
-    drawn.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
+    canvas.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
     if figure.note:
         lines = textwrap.fill(figure.note, round(_LETTERS * wide))
-        drawn.supxlabel(lines, fontsize=7, color="#555555", x=0.01, ha="left")
+        canvas.supxlabel(lines, fontsize=7, color="#555555", x=0.01, ha="left")
     metadata = {"Date": None} if path.suffix == ".svg" else None
-    drawn.savefig(path, dpi=160, metadata=metadata)
-    plt.close(drawn)
+    canvas.savefig(path, dpi=160, metadata=metadata)
+    plt.close(canvas)
 
 
 def svg_text(figure: Figure) -> str:

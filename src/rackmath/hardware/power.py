@@ -55,8 +55,8 @@ def power_draw(chip: Chip, bandwidth_share: Share, compute_share: Share) -> Shar
     """
     if chip.power is None:
         return None
-    multiplied = COMPUTE_SHARE * chip.power * np.sqrt(compute_share) * chip.clock ** (_CLOCK + 0.5)
-    work = BYTE_ENERGY * chip.memory_bandwidth * bandwidth_share + multiplied
+    compute_power = COMPUTE_SHARE * chip.power * np.sqrt(compute_share) * chip.clock ** (_CLOCK + 0.5)
+    work = BYTE_ENERGY * chip.memory_bandwidth * bandwidth_share + compute_power
     return np.minimum(chip.power, STATIC_SHARE * chip.power + work)
 
 

@@ -64,9 +64,11 @@ def system(name: str) -> System:
     stem = names_of_systems.stem_of(name)
     if stem is not None:
         return _catalogue_system(stem)
-    counted = names_of_systems.without_count(name)
-    if counted is not None:
-        raise InputError("SYSTEM", name, f"write {counted[0]}, and {counted[1]} as the number of accelerators (--gpus)")
+    without_count = names_of_systems.without_count(name)
+    if without_count is not None:
+        raise InputError(
+            "SYSTEM", name, f"write {without_count[0]}, and {without_count[1]} as the number of accelerators (--gpus)"
+        )
     raise InputError("SYSTEM", name, near(name, (*system_names(), *names_of_systems.aliases()), "systems"))
 
 
@@ -247,9 +249,9 @@ def model_of_config(config: Mapping[str, Any], name: str) -> Architecture:
 
 def _way_out(name: str) -> str:
     """What to write in place of a name of a model that nothing has."""
-    stored = names_of_models.without_format(name)
-    if stored is not None:
-        stem, form = stored
+    without_format = names_of_models.without_format(name)
+    if without_format is not None:
+        stem, form = without_format
         return f"write {stem} with --weights {form or 'and the type of the file, as q4_k_m'}"
     return f"{near(name, tuple(model_names()), 'models')}; or write the path of a config.json"
 

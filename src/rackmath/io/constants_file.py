@@ -101,8 +101,8 @@ def engine_of(system: System, family: str, year: float, eager: bool = False) -> 
 
 def framework_of(architecture: Architecture, system: System, framework: str, year: float) -> EngineVersion:
     """What the constants of a framework that trains a model on a system depend on."""
-    fused = fuses_experts(framework, year, system.chip, architecture)
-    return replace(engine_of(system, framework, year), fused_experts=fused)
+    is_fused = fuses_experts(framework, year, system.chip, architecture)
+    return replace(engine_of(system, framework, year), fused_experts=is_fused)
 
 
 def range_of(system: System, engine: EngineVersion, kind: str) -> tuple[float, float]:
@@ -128,11 +128,11 @@ def unseen_notes(system: System, engine: EngineVersion, kind: str) -> list[str]:
     return list(unseen(constants(), system, engine, PHASES.get(kind, "serving")))
 
 
-def unseen(known: Constants, system: System, engine: EngineVersion, phase: str) -> Iterator[str]:
+def unseen(fitted_constants: Constants, system: System, engine: EngineVersion, phase: str) -> Iterator[str]:
     """What no measurement says of an engine on a system, in sentences."""
     generation = engine.generation or "this generation"
     yield from vendor_notes(engine.family, system.chip.vendor)
-    if not known.rows(engine, phase):
+    if not fitted_constants.rows(engine, phase):
         where = {"serving": "service", "prefill": "single prompt", "decode": "single decode pass"}.get(phase, phase)
         yield (
             f"no {where} of {engine.family} on {generation} is among the measurements: "

@@ -96,21 +96,21 @@ def _of_inference_perf(request: Mapping[str, Any]) -> Sent | None:
         return None
     info: Mapping[str, Any] = request["info"]
     # Where its reports from before multimodal requests have them, and where later ones do.
-    request_facts, received = info.get("request_metrics") or {}, info.get("response_metrics") or {}
+    request_facts, response_facts = info.get("request_metrics") or {}, info.get("response_metrics") or {}
     prompt = info["input_tokens"] if "input_tokens" in info else request_facts["text"]["input_tokens"]
-    answer = info["output_tokens"] if "output_tokens" in info else received.get("output_tokens", 0)
+    answer = info["output_tokens"] if "output_tokens" in info else response_facts.get("output_tokens", 0)
     return float(request["start_time"]), float(prompt), float(answer)
 
 
-def _table(sent: Iterable[Sent | None]) -> tuple[pl.DataFrame, int]:
-    every = list(sent)
+def _table(requests: Iterable[Sent | None]) -> tuple[pl.DataFrame, int]:
+    every = list(requests)
     whole = [request for request in every if request is not None]
     table = pl.DataFrame(
         {name: [float(request[k]) for request in whole] for k, name in enumerate(("arrival", "input", "output"))},
         schema={"arrival": pl.Float64, "input": pl.Float64, "output": pl.Float64},
     )
-    usable, failed = _usable(table)
-    return usable, failed + len(every) - len(whole)
+    usable, failures = _usable(table)
+    return usable, failures + len(every) - len(whole)
 
 
 def _usable(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:

@@ -49,20 +49,20 @@ def kernels(chip: Chip, family: str) -> Kernels:
     mean of each constant. An engine without timings of its own takes those of all engines.
     """
     tables = _tables()
-    own = [t for name, t in tables.items() if _chips()[name].name == chip.name]
+    own_tables = [t for name, t in tables.items() if _chips()[name].name == chip.name]
     near = [t for name, t in tables.items() if _chips()[name].generation == chip.generation]
     every = list(tables.values())
     curves: dict[str, KernelCurve] = {}
-    borrowed: set[str] = set()
+    borrowings: set[str] = set()
     for kind in sorted({key.partition("@")[0] for t in every for key in t if isinstance(t[key], dict)}):
-        for group in (own, near, every):
+        for group in (own_tables, near, every):
             result = [t.get(f"{kind}@{family}", t.get(kind)) for t in group]
             if any(result):
                 curves[kind] = _mean(KernelCurve(**c) for c in result if c)
                 if group is every and chip.heat >= TYPICAL_HEAT:
                     curves[kind] = replace(curves[kind], most=_MOST)
                 # Who has no timings at all says so as a whole.
-                borrowed |= set() if group is (own or near or every) else {kind}
+                borrowings |= set() if group is (own_tables or near or every) else {kind}
                 break
     curves |= {f"{kind}.codebook": curves[f"{kind}.expanded"] for kind in ("product", "experts")}
     if family in _ENGINES_OF_GGML:
@@ -74,9 +74,9 @@ def kernels(chip: Chip, family: str) -> Kernels:
     curves["other"] = curves["other.train"] = KernelCurve(stream=_elementwise())
     network: dict[str, float] = {}
     for name in _NETWORK:
-        group = next(g for g in (own, near, every) if any(name in t for t in g))
+        group = next(g for g in (own_tables, near, every) if any(name in t for t in g))
         network[name] = _average([t[name] for t in group if name in t])
-    return Kernels(curves=curves, **network, pieces=1.0, basis=basis(chip), borrowed=frozenset(borrowed))
+    return Kernels(curves=curves, **network, pieces=1.0, basis=basis(chip), borrowed=frozenset(borrowings))
 
 
 def _product_per_expert(product: KernelCurve) -> KernelCurve:
@@ -104,9 +104,9 @@ def timed_generations() -> Mapping[str, frozenset[str]]:
     """Generations of the chips with kernel timings -> kinds of kernels that were timed on one of them."""
     kinds: dict[str, set[str]] = {}
     for name, table in _tables().items():
-        timed = {key.partition("@")[0] for key, value in table.items() if isinstance(value, dict)}
-        kinds.setdefault(_chips()[name].generation, set()).update(timed)
-    return {generation: frozenset(timed) for generation, timed in kinds.items()}
+        generations = {key.partition("@")[0] for key, value in table.items() if isinstance(value, dict)}
+        kinds.setdefault(_chips()[name].generation, set()).update(generations)
+    return {generation: frozenset(generations) for generation, generations in kinds.items()}
 
 
 @lru_cache(maxsize=1)

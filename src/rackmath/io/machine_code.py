@@ -135,12 +135,12 @@ def warm(kinds: int) -> None:
     sixteen, first = np.full(requests, 16, np.int32), np.zeros(requests, np.int32)
     arrival = np.arange(float(requests))
     open_loop = Arrivals(arrival=arrival, prompt=sixteen, output=sixteen, rank=first)
-    closed = Arrivals(arrival=arrival, prompt=sixteen, output=sixteen, rank=first, graph=no_edges(requests))
+    closed_loop = Arrivals(arrival=arrival, prompt=sixteen, output=sixteen, rank=first, graph=no_edges(requests))
     # Replicas fail several times while requests come: that entrance is called as well.
     failing = Fleet(replicas=2, failures=Failures(between=10.0, repair=1.0))
     other_kinds = [ReplicaKind(times=times, batching=batching, replicas=1)] * (kinds - 1)
     code = compiled_code(str(code_folder()))
-    for work, fleet in ((open_loop, failing), (closed, Fleet(replicas=2))):
+    for work, fleet in ((open_loop, failing), (closed_loop, Fleet(replicas=2))):
         simulate(work, times, batching=batching, fleet=fleet, beside=other_kinds, code=code)
 
 

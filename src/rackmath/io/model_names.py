@@ -83,17 +83,17 @@ def _releases() -> dict[str, tuple[str, str | None]]:
     ``aliases`` of a file are other names of its own repository, ``releases`` other repositories of one architecture.
     """
     entries: dict[str, tuple[str, str | None]] = {}
-    shortened: dict[str, tuple[str, str | None]] = {}
+    short_names: dict[str, tuple[str, str | None]] = {}
     for stem in stems("models", ".json").values():
         raw = _raw(stem)
-        own = raw.get("repository")
-        for name in (*raw.get("aliases", ()), *([own] if own else ())):
-            entries[plain(name.rsplit("/", maxsplit=1)[-1])] = (stem, own)
+        own_repository = raw.get("repository")
+        for name in (*raw.get("aliases", ()), *([own_repository] if own_repository else ())):
+            entries[plain(name.rsplit("/", maxsplit=1)[-1])] = (stem, own_repository)
         for release in raw.get("releases", ()):
             name = release.rsplit("/", maxsplit=1)[-1]
             entries[plain(name)] = (stem, release)
-            shortened.setdefault(plain(_VERSION.sub("", _VARIANT.sub("", name))), (stem, release))
-    return shortened | entries
+            short_names.setdefault(plain(_VERSION.sub("", _VARIANT.sub("", name))), (stem, release))
+    return short_names | entries
 
 
 def _raw(stem: str) -> dict[str, Any]:

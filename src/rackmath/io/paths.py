@@ -39,10 +39,10 @@ def is_folder(path: Path) -> bool:
         return False
 
 
-def bounded_file(path: Path, field: str, largest: int, what: str) -> Path:
+def bounded_file(path: Path, field: str, largest: int, noun: str) -> Path:
     """A regular file of at most ``largest`` bytes; devices and pipes, which may have no end, are none.
 
-    Errors: :class:`InputError` for anything else, with ``what`` a reader may do about its size.
+    Errors: :class:`InputError` for anything else, with ``noun`` a reader may do about its size.
     """
     try:
         facts = path.stat()
@@ -52,5 +52,5 @@ def bounded_file(path: Path, field: str, largest: int, what: str) -> Path:
     if not S_ISREG(facts.st_mode):
         raise InputError(field, str(path), "is no regular file: write it to one first")
     if facts.st_size > largest:
-        raise InputError(field, str(path), f"{what} is smaller than {largest >> 20} MiB")
+        raise InputError(field, str(path), f"{noun} is smaller than {largest >> 20} MiB")
     return path

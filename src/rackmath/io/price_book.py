@@ -177,10 +177,10 @@ def _listing(provider: str, entry: Any, moment: datetime) -> Listing | None:
         name = _TIERS.get(next(iter(variant.when.items())))
         if name is not None and len(variant.when) == 1 and name not in processing:
             processing[name] = entry.get_prices(moment, variant.when)
-    for other in by_hour:
-        if other != standard:
-            dearer = (_base(other.input_mtok) or 0.0) > (_base(standard.input_mtok) or 0.0)
-            processing[f"{'peak' if dearer else 'off-peak'} {HOURS}"] = other
+    for prices in by_hour:
+        if prices != standard:
+            dearer = (_base(prices.input_mtok) or 0.0) > (_base(standard.input_mtok) or 0.0)
+            processing[f"{'peak' if dearer else 'off-peak'} {HOURS}"] = prices
     return Listing(
         prices=PriceList(model=entry.id, provider=provider, tiers=_rates(standard)),
         processing={
@@ -236,9 +236,9 @@ def _short(name: str) -> str:
     return name.strip().lower().rstrip("/").rsplit("/", 1)[-1]
 
 
-def _near(wanted: str, names: Mapping[str, str]) -> str:
+def _near(model_name: str, names: Mapping[str, str]) -> str:
     """Names that are like one that nobody has, as somebody writes them."""
-    return ", ".join(names[name] for name in get_close_matches(wanted, names, 3, 0.5)) or "none"
+    return ", ".join(names[name] for name in get_close_matches(model_name, names, 3, 0.5)) or "none"
 
 
 def _base(price: Any) -> float | None:

@@ -65,8 +65,8 @@ def capability(path: Path | None = None) -> dict[str, list[ScoredOffer]]:
     Errors: :class:`InputError` for a missing column, a score that is no part of 1, and a price or a day that is none.
     """
     if path is None:
-        with as_file(files("rackmath") / "data" / "capability.csv") as own:
-            return capability(own)
+        with as_file(files("rackmath") / "data" / "capability.csv") as own_file:
+            return capability(own_file)
     entries: dict[str, list[ScoredOffer]] = {}
     for line, row in enumerate(read_csv(path, "FILE", CAPABILITY), start=2):
         at = f"{path.name} line {line}"

@@ -69,7 +69,7 @@ def system_of(raw: Mapping[str, Any], stem: str, chip_named: Callable[[str], Chi
 
 def chip_of(entry: ChipFile, at: str = "") -> Chip:
     """Read the table of a chip, whose keys stand behind ``at`` in its file."""
-    rates = {name: cited.number("FLOP/s", f"{at}rate.{name}") for name, cited in entry.rate.items()}
+    rates = {name: quantity.number("FLOP/s", f"{at}rate.{name}") for name, quantity in entry.rate.items()}
     return Chip(
         name=entry.name,
         vendor=entry.vendor,

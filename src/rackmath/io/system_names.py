@@ -42,11 +42,11 @@ def stem_of(name: str) -> str | None:
         if stem is not None:
             return stem
     match = _named(name)
-    choices = [(other, stem) for other, stem in _catalogue_names() if other.words == match.words]
+    choices = [(entry, stem) for entry, stem in _catalogue_names() if entry.words == match.words]
     if match.capacity is None:
         choices = sorted(choices, key=lambda choice: choice[0].capacity is not None)
     else:
-        choices = [(other, stem) for other, stem in choices if _holds(stem, match.capacity)]
+        choices = [(entry, stem) for entry, stem in choices if _holds(stem, match.capacity)]
     return choices[0][1] if choices else None
 
 

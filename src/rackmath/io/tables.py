@@ -24,7 +24,7 @@ _PATIENCE = 10.0
 """Seconds that a server may take to answer."""
 
 
-def read_csv(path: Path, field: str, required: Sequence[str] = ()) -> list[dict[str, str]]:
+def read_csv(path: Path, field: str, columns: Sequence[str] = ()) -> list[dict[str, str]]:
     """Read a CSV file with a header into rows of text.
 
     Parameters
@@ -33,7 +33,7 @@ def read_csv(path: Path, field: str, required: Sequence[str] = ()) -> list[dict[
         The file.
     field : str
         Name of the option or argument that gave it, for errors.
-    required : sequence of str
+    columns : sequence of str
         Columns that must be there.
 
     Errors: :class:`InputError` for a file that cannot be read, has no header, lacks a
@@ -49,9 +49,9 @@ def read_csv(path: Path, field: str, required: Sequence[str] = ()) -> list[dict[
         raise InputError(field, str(path), "holds binary data: save it as UTF-8 CSV")
     reader = csv.DictReader(text.splitlines(), restkey="", restval=None)
     names = reader.fieldnames or []
-    for name in required:
+    for name in columns:
         if name not in names:
-            raise InputError(field, str(path), f"lacks the column {name}; needed are {', '.join(required)}")
+            raise InputError(field, str(path), f"lacks the column {name}; needed are {', '.join(columns)}")
     rows: list[dict[str, str]] = []
     try:
         for row in reader:

@@ -86,16 +86,16 @@ def read_table(path: Path, *, block: int = 512, repair: bool = False) -> tuple[A
     if not is_file(path):
         raise InputError("--trace", str(path), "is no file")
     first = 1 if path.suffix in (".jsonl", ".ndjson", ".parquet") else 2
-    dropped: dict[str, int] = {}
+    drops: dict[str, int] = {}
     try:
-        scan, failed = _scan(path)
-        pieces = _pieces(scan, path, first, dropped if repair else None)
+        scan, failures = _scan(path)
+        pieces = _pieces(scan, path, first, drops if repair else None)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError("--trace", path, _where(path, error)) from error
     if not pieces:
         raise InputError("--trace", path, "holds no requests")
-    notes = [f"{count:,} rows dropped: {what} cannot be meant" for what, count in dropped.items()]
-    notes += [f"{failed:,} requests without an answer are left out"] * bool(failed)
+    notes = [f"{count:,} rows dropped: {quantity} cannot be meant" for quantity, count in drops.items()]
+    notes += [f"{failures:,} requests without an answer are left out"] * bool(failures)
     usable = np.concatenate([piece.usable for piece in pieces])
     arrival = np.concatenate([piece.arrival for piece in pieces])
     name_columns = pl.concat([piece.named for piece in pieces])
@@ -147,21 +147,21 @@ def read_table(path: Path, *, block: int = 512, repair: bool = False) -> tuple[A
 def _scan(path: Path) -> tuple[pl.LazyFrame, int]:
     """The rows of a file, and how many requests of a load generator's result are left out of them."""
     if path.suffix == ".json":
-        table, failed = read_sent(path)
-        return table.lazy(), failed
+        table, failures = read_sent(path)
+        return table.lazy(), failures
     if path.suffix == ".parquet":
         return pl.scan_parquet(path), 0
     if path.suffix in (".jsonl", ".ndjson"):
         scan = pl.scan_ndjson(path, infer_schema_length=None)
         if {"metadata", "metrics"} <= set(scan.collect_schema()):
-            table, failed = of_aiperf(scan.collect())
-            return table.lazy(), failed
+            table, failures = of_aiperf(scan.collect())
+            return table.lazy(), failures
         return scan, 0
     return pl.scan_csv(path, infer_schema_length=10_000, null_values=["", "NaN", "nan"]), 0
 
 
-def _pieces(scan: pl.LazyFrame, path: Path, first: int, dropped: dict[str, int] | None) -> list[_Piece]:
-    """Read rows piece by piece; those that cannot be meant are counted in ``dropped``, or refused for None."""
+def _pieces(scan: pl.LazyFrame, path: Path, first: int, drops: dict[str, int] | None) -> list[_Piece]:
+    """Read rows piece by piece; those that cannot be meant are counted in ``drops``, or refused for None."""
     schema = scan.collect_schema()
     has = _Columns(
         arrival=_need(schema, tuple(ARRIVAL), path, "arrival"),
@@ -188,7 +188,7 @@ def _pieces(scan: pl.LazyFrame, path: Path, first: int, dropped: dict[str, int] 
             "prompt": _floats(rows[has.prompt]),
             "output": _floats(rows[has.output]),
         }  # fmt: skip
-        pieces.append(_piece(rows, has, numbers, f"{path.name}, line", line, dropped))
+        pieces.append(_piece(rows, has, numbers, f"{path.name}, line", line, drops))
         line += len(rows)
     return pieces
 
@@ -199,21 +199,23 @@ def _piece(
     numbers: Mapping[str, NDArray[np.float64]],
     place: str,
     line: int,
-    dropped: dict[str, int] | None,
+    drops: dict[str, int] | None,
 ) -> _Piece:
     """What can be meant of rows that begin at a line."""
     usable = np.ones(len(rows), dtype=bool)
-    for what, values in numbers.items():
-        low, high = (-np.inf, np.inf) if what == "arrival" else (1, LONGEST)
+    for quantity, values in numbers.items():
+        low, high = (-np.inf, np.inf) if quantity == "arrival" else (1, LONGEST)
         wrong = np.flatnonzero(~(np.isfinite(values) & (values >= low) & (values <= high)) & usable)
-        if len(wrong) and dropped is None:
-            limits = "a time" if what == "arrival" else f"1 to {LONGEST:,} tokens"
-            raise InputError(f"{place} {wrong[0] + line}: {what}", _shown(float(values[wrong[0]])), f"write {limits}")
-        if len(wrong) and dropped is not None:
+        if len(wrong) and drops is None:
+            limits = "a time" if quantity == "arrival" else f"1 to {LONGEST:,} tokens"
+            raise InputError(
+                f"{place} {wrong[0] + line}: {quantity}", _shown(float(values[wrong[0]])), f"write {limits}"
+            )
+        if len(wrong) and drops is not None:
             usable[wrong] = False
-            dropped[what] = dropped.get(what, 0) + len(wrong)
+            drops[quantity] = drops.get(quantity, 0) + len(wrong)
     texts = {"rank": has.rank, "blocks": has.blocks, "id": has.identity, "model": has.model}
-    name_columns = rows.select(pl.col(name).alias(what) for what, name in texts.items() if name is not None)
+    name_columns = rows.select(pl.col(name).alias(quantity) for quantity, name in texts.items() if name is not None)
     if has.rank is not None:
         name_columns = name_columns.with_columns(pl.col("rank").cast(pl.Int64, strict=False).fill_null(0))
     if has.model is not None:
@@ -243,11 +245,11 @@ def _column(schema: pl.Schema, names: Sequence[str]) -> str | None:
     return next((name for name in names if name in schema), None)
 
 
-def _need(schema: pl.Schema, names: Sequence[str], path: Path, what: str) -> str:
+def _need(schema: pl.Schema, names: Sequence[str], path: Path, noun: str) -> str:
     column = _column(schema, names)
     if column is None:
         have = ", ".join(schema)
-        raise InputError(f"{path.name}: {what}", have, f"name a column one of {', '.join(names)}")
+        raise InputError(f"{path.name}: {noun}", have, f"name a column one of {', '.join(names)}")
     return column
 
 
@@ -262,26 +264,26 @@ def _floats(column: pl.Series) -> NDArray[np.float64]:
     return np.asarray(column.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy(), dtype=float)
 
 
-def _ranks(named: pl.DataFrame, order: NDArray[np.int64]) -> NDArray[np.int32]:
-    if "rank" not in named.columns:
+def _ranks(name_columns: pl.DataFrame, order: NDArray[np.int64]) -> NDArray[np.int32]:
+    if "rank" not in name_columns.columns:
         return np.zeros(len(order), np.int32)
     # Classes are numbered from the most urgent, whatever numbers the trace gives them.
-    return np.unique(named["rank"].to_numpy()[order], return_inverse=True)[1].astype(np.int32)
+    return np.unique(name_columns["rank"].to_numpy()[order], return_inverse=True)[1].astype(np.int32)
 
 
-def _services(named: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
+def _services(name_columns: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
     """What requests ask for, by the names that the trace gives."""
-    if "model" not in named.columns:
+    if "model" not in name_columns.columns:
         return None, ()
-    names = named["model"].gather(order)
+    names = name_columns["model"].gather(order)
     distinct_names = names.unique().cast(pl.String).sort()
     return names.cast(pl.Enum(distinct_names)).to_physical().to_numpy().astype(np.int32), tuple(distinct_names)
 
 
-def _prefixes(named: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    if "blocks" not in named.columns:
+def _prefixes(name_columns: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    if "blocks" not in name_columns.columns:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    lists = named["blocks"].gather(order)
+    lists = name_columns["blocks"].gather(order)
     counts = lists.list.len().fill_null(0).to_numpy()
     blocks = lists.list.explode().drop_nulls()
     # Names of blocks are only compared: texts, and numbers beyond 64 bit, are numbered as they come.

@@ -72,14 +72,14 @@ class TimeLimit:
         A point is taken to last as long as the one before, times the ratio of their costs.
         """
         sorted_points = sorted(points, key=cost)
-        lasted = 0.0
+        duration = 0.0
         for place, point in enumerate(sorted_points):
-            if place and lasted * cost(point) / cost(sorted_points[place - 1]) > self.left:
-                self.omitted.append(f"{name} {', '.join(str(other) for other in sorted_points[place:])}")
+            if place and duration * cost(point) / cost(sorted_points[place - 1]) > self.left:
+                self.omitted.append(f"{name} {', '.join(str(omission) for omission in sorted_points[place:])}")
                 return
             start = perf_counter()
             yield point
-            lasted = perf_counter() - start
+            duration = perf_counter() - start
 
     def fitting(self, points: Sequence[Point], lasting: Sequence[float], seconds: float, name: str) -> list[Point]:
         """Points, least first, as many as together end within some seconds by what each lasts; the first always. [s]"""

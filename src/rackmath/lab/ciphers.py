@@ -35,8 +35,8 @@ def xtea(key: bytes) -> Round:
     def function(half: Words, number: int) -> Words:
         total = (number + 1) // 2 * _DELTA & 0xFFFFFFFF
         place = total & 3 if number % 2 == 0 else total >> 11 & 3
-        mixed = ((half << np.uint32(4)) ^ (half >> np.uint32(5))) + half
-        return mixed ^ np.uint32((total + int(words[place])) & 0xFFFFFFFF)
+        mix = ((half << np.uint32(4)) ^ (half >> np.uint32(5))) + half
+        return mix ^ np.uint32((total + int(words[place])) & 0xFFFFFFFF)
 
     return function
 
@@ -87,8 +87,8 @@ def flips(function: Round, rounds: int, blocks: int = 1024, seed: int = 0) -> ND
     shares = np.empty((64, 64))
     for bit in range(64):
         mask = np.uint32(1 << (31 - bit % 32))
-        changed = (left ^ mask, right) if bit < 32 else (left, right ^ mask)
-        shares[bit] = (plain != _bits(*forward(*changed, function, rounds))).mean(axis=0)
+        changed_halves = (left ^ mask, right) if bit < 32 else (left, right ^ mask)
+        shares[bit] = (plain != _bits(*forward(*changed_halves, function, rounds))).mean(axis=0)
     return shares
 
 

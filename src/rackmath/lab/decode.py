@@ -191,15 +191,15 @@ def _facts(
         "prompt_token_predicted": prefill.predicted / prefill.context,
         "decode_over_prompt": (last.timing.median / last.batch) / (prefill.timing.median / prefill.context),
     }
-    compared = ""
+    comparison = ""
     if last.batch > floor.batch:
-        compared = (
+        comparison = (
             f"; a token at batch 1 costs {facts['cost_of_batch_one']:.3g} times one at batch {last.batch} "
             f"({facts['cost_of_batch_one_predicted']:.3g} predicted)"
         )
     findings = [
         f"{subject.name}: a pass takes {floor.timing.median * 1e3:.3g} ms at batch 1 ({floor.predicted * 1e3:.3g} "
-        f"predicted){compared}.",
+        f"predicted){comparison}.",
         f"{subject.name}: a token of a prompt takes {facts['prompt_token'] * 1e6:.3g} us "
         f"({facts['prompt_token_predicted'] * 1e6:.3g} predicted), a decoded one at batch {last.batch} "
         f"{facts['decode_over_prompt']:.3g} times that.",

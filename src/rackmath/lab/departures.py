@@ -55,17 +55,17 @@ def experiment(
     seconds = max(budget.left, 2 * period)
     budget.say(f"trains every {period * 1e3:.1f} ms for {seconds:.3g} s")
     arrivals = _poisson(load * seats / period, seconds, seed)
-    wait, total, late, departed = run(subject, machine, seats, period, arrivals)
+    wait, total, late, departures = run(subject, machine, seats, period, arrivals)
     facts = {
         "period": period,
         "pass": pass_time,
         "requests": len(total),
-        "trains": departed,
+        "trains": departures,
         "late_trains": late,
         "mean_wait_over_period": float(wait.mean() / period),
         "worst_over_period": float(total.max() / period),
         "beyond_two_periods": float((total > 2 * period).mean()),
-        "mean_seats_taken": len(total) / departed,
+        "mean_seats_taken": len(total) / departures,
     }
     return Experiment(
         name="train-departs",
@@ -97,7 +97,7 @@ def experiment(
         ],
         facts=facts,
         findings=[
-            f"A train of {seats} seats leaves every {period * 1e3:.1f} ms: {departed:,} trains, {late} of them late.",
+            f"A train of {seats} seats leaves every {period * 1e3:.1f} ms: {departures:,} trains, {late} of them late.",
             f"{len(total):,} requests waited {wait.mean() / period:.2f} periods in the mean; uniform arrivals between "
             "two trains wait half a period.",
             f"The slowest request took {total.max() / period:.2f} periods from arrival to token; the lecture's worst "
@@ -129,9 +129,9 @@ def run(
         aboard = [waiting.popleft() for _ in range(min(seats, len(waiting)))]
         work()
         synchronise(machine.device)
-        elapsed = perf_counter() - start
+        seconds = perf_counter() - start
         wait += [departs - request for request in aboard]
-        total += [elapsed - request for request in aboard]
+        total += [seconds - request for request in aboard]
     return np.array(wait), np.array(total), late, train
 
 

@@ -148,8 +148,8 @@ def sent_ranks(ranks: int) -> float:
     """Ranks that a token goes to in the mean, its own counted: that hold one of its experts. [ranks]"""
     per_rank = EXPERTS // ranks
     # Distinct experts are chosen, so a rank is missed with the chance that all lie elsewhere.
-    missed = np.prod([(EXPERTS - per_rank - i) / (EXPERTS - i) for i in range(CHOSEN)])
-    return float(ranks * (1 - missed))
+    miss_chance = np.prod([(EXPERTS - per_rank - i) / (EXPERTS - i) for i in range(CHOSEN)])
+    return float(ranks * (1 - miss_chance))
 
 
 def _predicted(system: System, ranks: int, tokens: int) -> float:

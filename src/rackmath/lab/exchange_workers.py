@@ -34,15 +34,15 @@ class ExchangeJob:
 
 def calibrate(rank: int, ranks: int, repeats: int) -> dict[str, list[tuple[int, float]]]:
     """Times of even exchanges and of reductions at two payloads; a worker."""
-    exchanged: list[tuple[int, float]] = []
-    reduced: list[tuple[int, float]] = []
+    exchange_points: list[tuple[int, float]] = []
+    reduction_points: list[tuple[int, float]] = []
     for size in _CALIBRATED:
         payload = torch.zeros(size, dtype=torch.uint8)
         out = torch.empty_like(payload)
-        exchanged.append((size, _timed(lambda p=payload, o=out: dist.all_to_all_single(o, p), repeats).median))
+        exchange_points.append((size, _timed(lambda p=payload, o=out: dist.all_to_all_single(o, p), repeats).median))
         numbers = torch.zeros(size // 4)
-        reduced.append((size, _timed(lambda n=numbers: dist.all_reduce(n), repeats).median))
-    return {"exchange": exchanged, "reduce": reduced}
+        reduction_points.append((size, _timed(lambda n=numbers: dist.all_reduce(n), repeats).median))
+    return {"exchange": exchange_points, "reduce": reduction_points}
 
 
 def exchange(rank: int, ranks: int, job: ExchangeJob) -> list[dict[str, Any]]:
@@ -59,13 +59,13 @@ def exchange(rank: int, ranks: int, job: ExchangeJob) -> list[dict[str, Any]]:
         counts = torch.tensor([stream.numel() for stream in going])
         coming = torch.empty_like(counts)
         dist.all_to_all_single(coming, counts)
-        arrived = [torch.empty(int(n), dtype=torch.uint8) for n in coming]
-        dispatch = _timed(lambda g=going, a=arrived: _send(rank, ranks, g, a, job.slow), job.repeats)
-        back = [request.to(torch.int16) * 2 for request in arrived]
-        returned = [torch.empty(stream.numel(), dtype=torch.int16) for stream in going]
-        combine = _timed(lambda b=back, r=returned: _send(rank, ranks, b, r, job.slow), job.repeats)
+        arrivals = [torch.empty(int(n), dtype=torch.uint8) for n in coming]
+        dispatch = _timed(lambda g=going, a=arrivals: _send(rank, ranks, g, a, job.slow), job.repeats)
+        back = [request.to(torch.int16) * 2 for request in arrivals]
+        returns = [torch.empty(stream.numel(), dtype=torch.int16) for stream in going]
+        combine = _timed(lambda b=back, r=returns: _send(rank, ranks, b, r, job.slow), job.repeats)
         sums = torch.zeros(tokens, HIDDEN, dtype=torch.int32)
-        for to, part in enumerate(returned):
+        for to, part in enumerate(returns):
             sums[needs[:, to]] += part.view(-1, HIDDEN).int()
         # Every expert's rank doubled the token: the sum says how many ranks there were.
         right = bool((sums == 2 * payload.int() * needs.sum(1, keepdim=True).int()).all())
@@ -93,13 +93,13 @@ def reduce_both(rank: int, ranks: int, job: ExchangeJob) -> dict[str, Any]:
     return {"gradient_bytes": gradients.numel() * 4, "data": data, "tensor": tensor, "tensor_bytes": sizes}
 
 
-def _send(rank: int, ranks: int, going: Sequence[Tensor], arrived: Sequence[Tensor], slow: float) -> None:
+def _send(rank: int, ranks: int, going: Sequence[Tensor], arrivals: Sequence[Tensor], slow: float) -> None:
     """Send to every rank; bytes for the other rack sleep first, as long as the slower network would take."""
     half = ranks // 2
     near = [to for to in range(ranks) if to != rank and (slow == float("inf") or to // half == rank // half)]
     far = [to for to in range(ranks) if to != rank and to not in near]
-    arrived[rank].copy_(going[rank])
-    pending = [dist.irecv(arrived[source], source) for source in (*near, *far)]
+    arrivals[rank].copy_(going[rank])
+    pending = [dist.irecv(arrivals[source], source) for source in (*near, *far)]
     start = perf_counter()
     pending += [dist.isend(going[to], to) for to in near]
     if far:

@@ -69,7 +69,7 @@ def experiment(
 
 
 def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[ExperimentCurve]:
-    flipped, few = facts["flips"], facts["differentials"]
+    flip_facts, few = facts["flips"], facts["differentials"]
     networks = {name: facts[name] for name in ("residual", "plain")}
     return [
         ExperimentCurve(
@@ -78,7 +78,7 @@ def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[E
             across="rounds or layers",
             up="share",
             x=list(rounds),
-            measured=[flipped[number] for number in rounds],
+            measured=[flip_facts[number] for number in rounds],
             log_up=False,
         ),
         *(
@@ -107,14 +107,14 @@ def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[E
         *(
             ExperimentCurve(
                 panel="singular values of one layer's Jacobian",
-                name=f"{name}, {which}",
+                name=f"{name}, {sample_name}",
                 across="layers",
                 up="value",
                 x=list(range(1, layers + 1)),
-                measured=network[which],
+                measured=network[sample_name],
             )
             for name, network in networks.items()
-            for which in ("largest", "middle")
+            for sample_name in ("largest", "middle")
         ),
         ExperimentCurve(
             panel="most frequent output difference",
@@ -144,15 +144,15 @@ def spread(residual: bool, layers: int, seed: int = 0) -> dict[str, list[float]]
     x = torch.randn(_WIDTH, generator=generator, dtype=torch.float64)
     nudge = torch.randn(_WIDTH, generator=generator, dtype=torch.float64)
     near = x + 1e-6 * nudge * x.norm() / nudge.norm()
-    other = x.repeat(_WIDTH, 1)
-    other.diagonal().neg_()
+    copies = x.repeat(_WIDTH, 1)
+    copies.diagonal().neg_()
     entries: dict[str, list[float]] = {"growth": [], "signs": [], "largest": [], "middle": []}
     for pair in weights:
         jacobian = torch.autograd.functional.jacobian(lambda v, w=pair: _layer(v, w, residual), x)
         values = torch.linalg.svdvals(jacobian)
-        x, near, other = (_layer(state, pair, residual) for state in (x, near, other))
+        x, near, copies = (_layer(state, pair, residual) for state in (x, near, copies))
         entries["growth"].append(float((near - x).norm() / x.norm() / 1e-6))
-        entries["signs"].append(float((other.sign() != x.sign()).double().mean()))
+        entries["signs"].append(float((copies.sign() != x.sign()).double().mean()))
         entries["largest"].append(float(values[0]))
         entries["middle"].append(float(values[_WIDTH // 2]))
     return entries
@@ -160,14 +160,14 @@ def spread(residual: bool, layers: int, seed: int = 0) -> dict[str, list[float]]
 
 def _layer(x: Tensor, weights: Sequence[Tensor], residual: bool) -> Tensor:
     """A pre-norm block of two matrices; residual or not."""
-    normed = x / x.square().mean(-1, keepdim=True).sqrt()
-    change = torch.tanh(normed @ weights[0].T) @ weights[1].T
+    norm = x / x.square().mean(-1, keepdim=True).sqrt()
+    change = torch.tanh(norm @ weights[0].T) @ weights[1].T
     return x + change if residual else change
 
 
 def _findings(facts: dict[str, Any], layers: int) -> list[str]:
-    flipped, few = facts["flips"], facts["differentials"]
-    first = next((number for number, share in flipped.items() if abs(share - 0.5) < 0.01), None)
+    flip_facts, few = facts["flips"], facts["differentials"]
+    first = next((number for number, share in flip_facts.items() if abs(share - 0.5) < 0.01), None)
     residual, plain = facts["residual"], facts["plain"]
     return [
         f"XTEA's vector {'holds' if facts['vector_holds'] else 'fails'}, and decryption "

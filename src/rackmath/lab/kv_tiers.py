@@ -206,11 +206,11 @@ def _from_ram(path: Path, blocks: list[int], budget: TimeLimit) -> list[Timing]:
 def _from_map(path: Path, blocks: list[int], budget: TimeLimit) -> list[Timing]:
     """A mapped file whose pages are in memory: no copy until they are touched."""
     target = np.zeros(max(blocks), dtype=np.uint8)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        size = len(mapped)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory_map:
+        size = len(memory_map)
 
         def read(offset: int, block: int) -> None:
-            target[:block] = np.frombuffer(mapped, dtype=np.uint8, count=block, offset=offset)
+            target[:block] = np.frombuffer(memory_map, dtype=np.uint8, count=block, offset=offset)
 
         # Touching every page brings the file into memory.
         for offset in range(0, size - max(blocks) + 1, max(blocks)):

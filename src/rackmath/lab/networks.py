@@ -138,8 +138,8 @@ class Decoder(nn.Module):
         blocks: Any = self.blocks
         for block, (keys, values) in zip(blocks, cache, strict=True):
             hidden = hidden + self._attend(block, hidden, keys, values, position, new)
-            normed = F.rms_norm(hidden, (self.sizes.hidden,), block.second_norm)
-            hidden = hidden + (self._mix(block, normed) if self.sizes.experts else _gated(normed, block.up, block.down))
+            norm = F.rms_norm(hidden, (self.sizes.hidden,), block.second_norm)
+            hidden = hidden + (self._mix(block, norm) if self.sizes.experts else _gated(norm, block.up, block.down))
         last = F.rms_norm(hidden[:, -1], (self.sizes.hidden,), self.last_norm)
         return F.linear(last, self.head)
 
@@ -156,9 +156,9 @@ class Decoder(nn.Module):
         )
         return F.linear(out.transpose(1, 2).reshape(batch, new, -1), block.out)
 
-    def _mix(self, block: Any, normed: Tensor) -> Tensor:
+    def _mix(self, block: Any, norm: Tensor) -> Tensor:
         """Route every token to its experts; each expert works on the tokens that came."""
-        flat = normed.reshape(-1, self.sizes.hidden)
+        flat = norm.reshape(-1, self.sizes.hidden)
         weights, experts = F.softmax(F.linear(flat, block.router).float(), dim=-1).topk(self.sizes.chosen, dim=-1)
         weights = (weights / weights.sum(-1, keepdim=True)).to(flat.dtype)
         order = experts.flatten().argsort()
@@ -173,7 +173,7 @@ class Decoder(nn.Module):
                 share = weights.flatten()[order[start : start + count]].unsqueeze(1)
                 out.index_add_(0, owners_part, share * _gated(flat[owners_part], block.up[expert], block.down[expert]))
             start += count
-        return out.view_as(normed)
+        return out.view_as(norm)
 
 
 def _gated(x: Tensor, up: Tensor, down: Tensor) -> Tensor:

@@ -39,8 +39,8 @@ class Attention(nn.Module):
         batch, tokens, width = x.shape
         qkv = self.qkv(self.norm(x)).view(batch, tokens, 3, self.heads, width // self.heads)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        return self.out(mixed.transpose(1, 2).reshape(batch, tokens, width))
+        attention = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.out(attention.transpose(1, 2).reshape(batch, tokens, width))
 
 
 class FeedForward(nn.Module):
@@ -125,17 +125,17 @@ class _ReversibleBlocks(torch.autograd.Function):
         for block in reversed(ctx.blocks):
             with torch.enable_grad():
                 y1 = y1.detach().requires_grad_()
-                grown = block.g(y1)
+                second_branch = block.g(y1)
             with torch.no_grad():
-                x2 = y2 - grown.detach()
-            grown.backward(dy2)
+                x2 = y2 - second_branch.detach()
+            second_branch.backward(dy2)
             dy1 = dy1 + y1.grad
             with torch.enable_grad():
                 x2 = x2.detach().requires_grad_()
-                mixed = block.f(x2)
+                first_branch = block.f(x2)
             with torch.no_grad():
-                x1 = y1.detach() - mixed.detach()
-            mixed.backward(dy1)
+                x1 = y1.detach() - first_branch.detach()
+            first_branch.backward(dy1)
             dy2 = dy2 + x2.grad
             y1, y2 = x1, x2.detach()
         return dy1, dy2, None, *([None] * ctx.count)
@@ -160,8 +160,8 @@ def drift(network: Network, x: Tensor, streams: str, functions: torch.dtype) -> 
         blocks: Any = list(network.blocks)
         for block in reversed(blocks):
             first, two = block.inverse(first, two)
-    lost = torch.stack((first, two)).double() - torch.stack((start, start)).double()
-    return float(lost.norm() / torch.stack((start, start)).double().norm())
+    difference = torch.stack((first, two)).double() - torch.stack((start, start)).double()
+    return float(difference.norm() / torch.stack((start, start)).double().norm())
 
 
 _TYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}

@@ -46,13 +46,13 @@ def experiment(
     start = perf_counter()
     x = torch.randn(batch, tokens, _WIDTH, generator=torch.Generator().manual_seed(1)).to(machine.device)
     peaks: dict[str, list[float]] = {way: [] for way in WAYS}
-    saved: dict[str, list[float]] = {way: [] for way in WAYS}
+    bytes_by_way: dict[str, list[float]] = {way: [] for way in WAYS}
     times: dict[str, list[float]] = {way: [] for way in WAYS}
     wrong: dict[str, float] = {}
-    lost: dict[tuple[str, torch.dtype], list[float]] = {arithmetic: [] for arithmetic in ARITHMETIC}
+    drift_of: dict[tuple[str, torch.dtype], list[float]] = {arithmetic: [] for arithmetic in ARITHMETIC}
     sorted_depths, depths = sorted(depths), []
     for depth in budget.sized(sorted_depths, float, "layers"):
-        seconds = budget.each(sum(other >= depth for other in sorted_depths) * len(WAYS), _MOST)
+        seconds = budget.each(sum(each_depth >= depth for each_depth in sorted_depths) * len(WAYS), _MOST)
         depths.append(depth)
         network = Network(depth, _WIDTH, _HEADS).to(machine.device)
         standard = gradients(network, x, "standard")
@@ -60,20 +60,26 @@ def experiment(
             budget.say(f"{depth} layers, {way}")
             _with_gradients(network)
             peaks[way].append(float(peak_bytes(lambda n=network, w=way: _step(n, x, w), machine.device)))
-            saved[way].append(float(kept(network, x, way)))
+            bytes_by_way[way].append(float(kept(network, x, way)))
             times[way].append(timed(lambda n=network, w=way: _step(n, x, w), machine.device, seconds=seconds).median)
             error = float((gradients(network, x, way) - standard).norm() / standard.norm())
             wrong[way] = max(wrong.get(way, 0.0), error)
         for streams, functions in ARITHMETIC:
             budget.say(f"{depth} layers, inverse in {streams}")
-            lost[streams, functions].append(drift(Network(depth, _WIDTH, _HEADS), x.cpu()[:1, :64], streams, functions))
-    curves = [*_memory_curves(depths, peaks, saved), *_time_curves(depths, times), *_drift_curves(depths, lost)]
+            drift_of[streams, functions].append(
+                drift(Network(depth, _WIDTH, _HEADS), x.cpu()[:1, :64], streams, functions)
+            )
+    curves = [
+        *_memory_curves(depths, peaks, bytes_by_way),
+        *_time_curves(depths, times),
+        *_drift_curves(depths, drift_of),
+    ]
     facts = {
         "gradient_error": wrong,
         "reversible_growth": peaks["reversible"][-1] / peaks["reversible"][0],
         "standard_growth": peaks["standard"][-1] / peaks["standard"][0],
         "time_over_standard": {way: times[way][-1] / times["standard"][-1] for way in WAYS},
-        "drift": {f"{s} streams, {str(f).removeprefix('torch.')} functions": row for (s, f), row in lost.items()},
+        "drift": {f"{s} streams, {str(f).removeprefix('torch.')} functions": row for (s, f), row in drift_of.items()},
     }
     return Experiment(
         name="revnet",
@@ -81,7 +87,7 @@ def experiment(
         machine=machine,
         curves=curves,
         facts=facts,
-        findings=[*_findings(depths, peaks, times, wrong, lost), *budget.notes()],
+        findings=[*_findings(depths, peaks, times, wrong, drift_of), *budget.notes()],
         seconds=perf_counter() - start,
     )
 
@@ -98,8 +104,8 @@ def gradients(network: Network, x: Tensor, way: str) -> Tensor:
 def kept(network: Network, x: Tensor, way: str) -> int:
     """Bytes that the forward pass keeps for the backward one. [B]"""
     start = x.clone().requires_grad_()
-    own = {p.untyped_storage().data_ptr() for p in network.parameters()} | {start.untyped_storage().data_ptr()}
-    return saved_bytes(lambda: network(start, way), own)
+    own_storage = {p.untyped_storage().data_ptr() for p in network.parameters()} | {start.untyped_storage().data_ptr()}
+    return saved_bytes(lambda: network(start, way), own_storage)
 
 
 def _with_gradients(network: Network) -> None:
@@ -113,7 +119,7 @@ def _step(network: Network, x: Tensor, way: str) -> None:
 
 
 def _memory_curves(
-    depths: Sequence[int], peaks: dict[str, list[float]], saved: dict[str, list[float]]
+    depths: Sequence[int], peaks: dict[str, list[float]], bytes_by_way: dict[str, list[float]]
 ) -> list[ExperimentCurve]:
     """Peaks against the closed forms, whose two sizes are those of the stored graph and of per-block checkpoints."""
     span = depths[-1] - depths[0]
@@ -121,7 +127,7 @@ def _memory_curves(
     boundary = (peaks["per block"][-1] - peaks["per block"][0]) / span if span else layer / 8
     floor = peaks["reversible"][0] - memory_with_depth(layer, boundary, depths[0], "reversible")
     predicted = {way: [memory_with_depth(layer, boundary, depth, way) + floor for depth in depths] for way in WAYS}
-    panels = (("peak of live tensors", peaks, predicted), ("kept for the backward pass", saved, {}))
+    panels = (("peak of live tensors", peaks, predicted), ("kept for the backward pass", bytes_by_way, {}))
     return [
         ExperimentCurve(
             panel=panel,
@@ -157,7 +163,7 @@ def _time_curves(depths: Sequence[int], times: dict[str, list[float]]) -> list[E
     ]
 
 
-def _drift_curves(depths: Sequence[int], lost: dict[tuple[str, torch.dtype], list[float]]) -> list[ExperimentCurve]:
+def _drift_curves(depths: Sequence[int], drift_of: dict[tuple[str, torch.dtype], list[float]]) -> list[ExperimentCurve]:
     return [
         ExperimentCurve(
             panel="error of the inverse",
@@ -168,7 +174,7 @@ def _drift_curves(depths: Sequence[int], lost: dict[tuple[str, torch.dtype], lis
             measured=row,
             log_across=False,
         )
-        for (streams, functions), row in lost.items()
+        for (streams, functions), row in drift_of.items()
         if any(row)
     ]
 
@@ -178,7 +184,7 @@ def _findings(
     peaks: dict[str, list[float]],
     times: dict[str, list[float]],
     wrong: dict[str, float],
-    lost: dict[tuple[str, torch.dtype], list[float]],
+    drift_of: dict[tuple[str, torch.dtype], list[float]],
 ) -> list[str]:
     mebi = 2**20
     last = {way: values[-1] / mebi for way, values in peaks.items()}
@@ -191,7 +197,7 @@ def _findings(
         f"A step takes {times['reversible'][-1] / times['standard'][-1]:.2f} times the stored graph's, per-block "
         f"checkpoints {times['per block'][-1] / times['standard'][-1]:.2f}; one more forward pass would be "
         f"{1 + OVERHEAD['reversible']:.2f}.",
-        f"Undoing {depths[-1]} layers loses {lost['fp32', torch.float32][-1]:.0e} in 32 bit and "
-        f"{lost['bf16', torch.bfloat16][-1]:.0e} in 16; integers of 2^-16 lose "
-        f"{lost['fixed', torch.bfloat16][-1]:.0f}, even around 16-bit functions.",
+        f"Undoing {depths[-1]} layers loses {drift_of['fp32', torch.float32][-1]:.0e} in 32 bit and "
+        f"{drift_of['bf16', torch.bfloat16][-1]:.0e} in 16; integers of 2^-16 lose "
+        f"{drift_of['fixed', torch.bfloat16][-1]:.0f}, even around 16-bit functions.",
     ]

@@ -134,7 +134,7 @@ def decode(rank: int, ranks: int, pace: float) -> dict[str, float]:
     before = _resident()
     stage = Stage(rank * layers, layers, 0)
     cache = [torch.randn(layers, 2, _SEQUENCES, _KV_HEADS, _CONTEXT, _HEAD).half() for _ in range(ranks)]
-    grown = _resident() - before
+    growth = _resident() - before
     hidden = torch.zeros(_SEQUENCES, _WIDTH)
     sends: list[Any] = []
     passes = 4
@@ -159,7 +159,7 @@ def decode(rank: int, ranks: int, pace: float) -> dict[str, float]:
     return {
         "cache": float(sum(tensor.numel() * tensor.element_size() for tensor in cache)),
         "weights": float(sum(w.numel() * w.element_size() for w in stage.weights)),
-        "resident": grown,
+        "resident": growth,
         "token": (ends[-1] - ends[-1 - ranks]) if len(ends) > ranks else ends[-1] / passes,
     }
 

@@ -65,8 +65,8 @@ def experiment(
         wrong = max(wrong, _gradient_error(answers[0]["gradient"], jobs[i]))
     budget.say("decoding with the cache kept per stage")
     widths = [n for n in (1, 2, 4, 8) if n <= stages]
-    decoded = [_decoded(run(decode, n, pace), n, pace) for n in widths]
-    curves = [*_bubble_curves(rows, microbatches), *_decode_curves(decoded, widths)]
+    decode_facts = [_decoded(run(decode, n, pace), n, pace) for n in widths]
+    curves = [*_bubble_curves(rows, microbatches), *_decode_curves(decode_facts, widths)]
     facts = {
         "stages": stages,
         "bubbles": {name: [row["bubble"] for row in bubble] for name, bubble in rows.items()},
@@ -78,9 +78,9 @@ def experiment(
             name: [row["peak_predicted"] for row in bubble] for name, bubble in rows.items()
         },
         "gradient_error": wrong,
-        "cache_per_process": [row["cache"] for row in decoded],
-        "weights_per_process": [row["weights"] for row in decoded],
-        "resident_growth": [row["resident"] for row in decoded],
+        "cache_per_process": [row["cache"] for row in decode_facts],
+        "weights_per_process": [row["weights"] for row in decode_facts],
+        "resident_growth": [row["resident"] for row in decode_facts],
     }
     return Experiment(
         name="pipeline",
@@ -88,7 +88,7 @@ def experiment(
         machine=machine,
         curves=curves,
         facts=facts,
-        findings=[*_findings(rows, microbatches, decoded, widths, wrong), *budget.notes()],
+        findings=[*_findings(rows, microbatches, decode_facts, widths, wrong), *budget.notes()],
         seconds=perf_counter() - start,
     )
 
@@ -188,8 +188,8 @@ def _bubble_curves(rows: dict[str, list[dict[str, float]]], microbatches: Sequen
     ]
 
 
-def _decode_curves(decoded: Sequence[dict[str, float]], widths: Sequence[int]) -> list[ExperimentCurve]:
-    first = decoded[0]
+def _decode_curves(decode_facts: Sequence[dict[str, float]], widths: Sequence[int]) -> list[ExperimentCurve]:
+    first = decode_facts[0]
     return [
         ExperimentCurve(
             panel="decoding: bytes of a process",
@@ -197,7 +197,7 @@ def _decode_curves(decoded: Sequence[dict[str, float]], widths: Sequence[int]) -
             across="stages",
             up="B",
             x=list(widths),
-            measured=[row[key] for row in decoded],
+            measured=[row[key] for row in decode_facts],
             predicted=[first[key] / (n if key == "weights" else 1) for n in widths],
             log_across=False,
         )
@@ -209,8 +209,8 @@ def _decode_curves(decoded: Sequence[dict[str, float]], widths: Sequence[int]) -
             across="stages",
             up="s",
             x=list(widths),
-            measured=[row["token"] for row in decoded],
-            predicted=[row["token_predicted"] for row in decoded],
+            measured=[row["token"] for row in decode_facts],
+            predicted=[row["token_predicted"] for row in decode_facts],
             log_across=False,
             log_up=False,
         )
@@ -220,7 +220,7 @@ def _decode_curves(decoded: Sequence[dict[str, float]], widths: Sequence[int]) -
 def _findings(
     rows: dict[str, list[dict[str, float]]],
     microbatches: Sequence[int],
-    decoded: Sequence[dict[str, float]],
+    decode_facts: Sequence[dict[str, float]],
     widths: Sequence[int],
     wrong: float,
 ) -> list[str]:
@@ -229,7 +229,7 @@ def _findings(
         f"({row[-1]['predicted']:.1%} by the scheduler), {row[-1]['peak']:.0f} of them waiting on the fullest stage."
         for name, row in rows.items()
     ]
-    first, last = decoded[0], decoded[-1]
+    first, last = decode_facts[0], decode_facts[-1]
     return [
         *sentences,
         f"Gradients differ from one process's by {wrong:.0e}.",

@@ -45,12 +45,12 @@ def reconstruction_error(samples: int = 256, rounds: int = 16) -> int:
 def avalanche(rounds: int = 16, samples: int = 256) -> float:
     """Mean fraction of output bits that flip when one input bit does. [1]"""
     random = Random(6)
-    flipped = 0
+    flips = 0
     for _ in range(samples):
         left, right = random.getrandbits(_BITS), random.getrandbits(_BITS)
         bit = 1 << random.randrange(_BITS)
-        flipped += _differing(encrypt(left, right, rounds), encrypt(left ^ bit, right, rounds))
-    return flipped / (samples * 2 * _BITS)
+        flips += _differing(encrypt(left, right, rounds), encrypt(left ^ bit, right, rounds))
+    return flips / (samples * 2 * _BITS)
 
 
 def _differing(a: tuple[int, int], b: tuple[int, int]) -> int:

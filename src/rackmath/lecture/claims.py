@@ -79,8 +79,8 @@ def claim(row: dict[str, str]) -> Claim:
     entry = ENTRIES[row["id"]]
     expected = parse_expected(row["expected"])
     real = entry.real()
-    judged = verdict(row["kind"], expected, real)
-    holding, failing = split_cases(row["id"], expected) if judged == FALSE else ([], [])
+    judgement = verdict(row["kind"], expected, real)
+    holding, failing = split_cases(row["id"], expected) if judgement == FALSE else ([], [])
     return Claim(
         id=row["id"],
         chapter=int(row["chapter"]),
@@ -93,8 +93,8 @@ def claim(row: dict[str, str]) -> Claim:
         lecture=expected,
         with_lecture_inputs=entry.lecture(),
         with_real_inputs=real,
-        verdict=judged,
-        replaced_by=_with_unit(real, row["unit"]) if judged == FALSE else "",
+        verdict=judgement,
+        replaced_by=_with_unit(real, row["unit"]) if judgement == FALSE else "",
         why=entry.why(),
         command=entry.command or f"rackmath lecture claims --only {row['id']} --explain",
         source=SOURCES[row["id"]],

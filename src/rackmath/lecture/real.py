@@ -168,12 +168,12 @@ def goldilocks(name: str = "llama-3.1-70b") -> float:
     """Compute utilisation at twice the balanced context, large batch, attention FLOPs left out. [1]"""
     model, system = catalogue.model(name), catalogue.system("h200-sxm")
     form = model.cache_format
-    balanced = (
+    batch_in_balance = (
         active_params(model)
         * system.chip.memory_bandwidth
         / (system.chip.rate("bf16") / 2 * kv_bytes_per_token(model, form))
     )
-    step = estimate(model, system, Layout(tensor=8), batch=1e6, context=2 * balanced)
+    step = estimate(model, system, Layout(tensor=8), batch=1e6, context=2 * batch_in_balance)
     flops = 2 * multiplied_params(model) * 1e6 / (8 * system.chip.rate("bf16"))
     return float(flops / step.time_overlapped)
 
@@ -257,8 +257,8 @@ def smallest_caches() -> dict[str, float]:
     """Cache growth per token at fp8 of the catalogue's large models, smallest first. [B/token]"""
     models = {name: catalogue.model(name) for name in catalogue.model_names()}
     large = {name: model for name, model in models.items() if total_params(model) >= _LARGE}
-    grown = {name: kv_bytes_per_token(model, cache_format("fp8")) for name, model in large.items()}
-    return dict(sorted(((n, v) for n, v in grown.items() if v > 0), key=lambda pair: pair[1]))
+    bytes_of = {name: kv_bytes_per_token(model, cache_format("fp8")) for name, model in large.items()}
+    return dict(sorted(((n, v) for n, v in bytes_of.items() if v > 0), key=lambda pair: pair[1]))
 
 
 def output_input_ratio() -> float:

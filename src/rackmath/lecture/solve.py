@@ -81,9 +81,9 @@ def solve(name: str, symbol: str, quantities: Mapping[str, str | float]) -> Solu
     unknown = QUANTITIES[symbol].symbol
     for branch in branches:
         steps += branch.steps
-    closed = [b.value for b in branches if b.value is not None]
-    expression = " or ".join(str(v) for v in closed) or _plain(form.equality)
-    formula = r" \;\text{or}\; ".join(latex(sp.Eq(unknown, v, evaluate=False)) for v in closed) or form.latex
+    closed_forms = [b.value for b in branches if b.value is not None]
+    expression = " or ".join(str(v) for v in closed_forms) or _plain(form.equality)
+    formula = r" \;\text{or}\; ".join(latex(sp.Eq(unknown, v, evaluate=False)) for v in closed_forms) or form.latex
     missing = tuple(n for n in names if n != symbol and n not in values)
     if missing:
         return Solution(form, symbol, unit, expression, formula, None, None, None, (), tuple(steps), missing)
@@ -120,11 +120,11 @@ def evaluate(name: str, symbol: str, **quantity: float | str) -> float:
     return value
 
 
-def check_units(chosen: Equation) -> None:
+def check_units(entry: Equation) -> None:
     """Raise :class:`ValueError` where the two sides of an equation have unlike units."""
-    left, right = dimension_of(chosen.equality.lhs), dimension_of(chosen.equality.rhs)
+    left, right = dimension_of(entry.equality.lhs), dimension_of(entry.equality.rhs)
     if left != right:
-        raise ValueError(f"{chosen.id}: {left} on the left, {right} on the right")
+        raise ValueError(f"{entry.id}: {left} on the left, {right} on the right")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +144,10 @@ class _Root:
     branch: int
 
 
-def _branches(chosen: Equation, symbol: str) -> list[_Branch]:
+def _branches(entry: Equation, symbol: str) -> list[_Branch]:
     """Solve each side of a max() or min() on its own; without one there is one branch."""
     unknown = QUANTITIES[symbol].symbol
-    equality = chosen.equality
+    equality = entry.equality
     switch = next(iter(equality.rhs.atoms(sp.Max, sp.Min)), None)
     if switch is None or (unknown not in switch.free_symbols and equality.lhs == unknown):
         return [_Branch(equality.rhs, ())] if equality.lhs == unknown else _solved(equality, unknown, "")
@@ -161,7 +161,7 @@ def _branches(chosen: Equation, symbol: str) -> list[_Branch]:
                 case, unknown, f"where {side} is the {'larger' if switch.func is sp.Max else 'smaller'} one"
             )
     if not branches:
-        raise NotUnderstood("--for", symbol, f"{chosen.id} cannot be solved for it in closed form")
+        raise NotUnderstood("--for", symbol, f"{entry.id} cannot be solved for it in closed form")
     return branches
 
 
@@ -174,9 +174,9 @@ def _solved(equality: Any, unknown: sp.Symbol, note: str) -> list[_Branch]:
     lines: list[Step] = []
     if note:
         lines.append(Step(_plain(equality), latex(equality), note))
-    collected = _without_fractions(equality)
-    if collected is not None:
-        lines.append(Step(_plain(collected), latex(collected), "multiply both sides by the denominators"))
+    fractions_free = _without_fractions(equality)
+    if fractions_free is not None:
+        lines.append(Step(_plain(fractions_free), latex(fractions_free), "multiply both sides by the denominators"))
     solutions = _closed_forms(equality, unknown)
     if not solutions:
         note = f"no closed form for {unknown.name}: bisection"
@@ -208,27 +208,27 @@ def _without_fractions(equality: Any) -> Any | None:
     return sp.Eq(a * d, c * b, evaluate=False)
 
 
-def _numbers(chosen: Equation, symbol: str, branches: list[_Branch], values: Mapping[str, Interval]) -> _Root:
+def _numbers(entry: Equation, symbol: str, branches: list[_Branch], values: Mapping[str, Interval]) -> _Root:
     """Evaluate at the corners of all ranges; the middle is the geometric mean of each."""
     middle = {
         k: (low if low == high else (low * high) ** 0.5 if low > 0 else (low + high) / 2)
         for k, (low, high) in values.items()
     }
-    ranged = [k for k, (low, high) in values.items() if low != high]
-    centre = _candidates(chosen, symbol, branches, middle)
+    range_symbols = [k for k, (low, high) in values.items() if low != high]
+    centre = _candidates(entry, symbol, branches, middle)
     if not centre:
-        raise InputError(symbol, None, f"no positive real solution of {chosen.id} with these values")
+        raise InputError(symbol, None, f"no positive real solution of {entry.id} with these values")
     corners: list[float] = []
-    for choice in product(*(values[k] for k in ranged)):
-        at = {**middle, **dict(zip(ranged, choice, strict=True))}
-        corners += [v for v, _ in _candidates(chosen, symbol, branches, at)[:1]]
+    for choice in product(*(values[k] for k in range_symbols)):
+        at = {**middle, **dict(zip(range_symbols, choice, strict=True))}
+        corners += [v for v, _ in _candidates(entry, symbol, branches, at)[:1]]
     value, branch = centre[0]
     spread = [*corners, value]
     return _Root(value, min(spread), max(spread), tuple(v for v, _ in centre[1:]), branch)
 
 
 def _candidates(
-    chosen: Equation, symbol: str, branches: list[_Branch], at: Mapping[str, float]
+    entry: Equation, symbol: str, branches: list[_Branch], at: Mapping[str, float]
 ) -> list[tuple[float, int]]:
     """Positive real values that satisfy the whole equation, with the branch they come from."""
     numbers = {QUANTITIES[k].symbol: sp.Float(v, 30) for k, v in at.items()}
@@ -236,7 +236,7 @@ def _candidates(
     roots: list[tuple[float, int]] = []
     for i, branch in enumerate(branches):
         if branch.value is None:
-            roots += [(root, i) for root in positive_roots(chosen.equality, unknown, numbers)]
+            roots += [(root, i) for root in positive_roots(entry.equality, unknown, numbers)]
             continue
         try:
             number = complex(branch.value.subs(numbers).evalf(30))
@@ -244,10 +244,10 @@ def _candidates(
             continue
         if abs(number.imag) > _TOLERANCE * abs(number) or not isfinite(number.real) or number.real < 0:
             continue
-        left = chosen.equality.lhs.subs({**numbers, unknown: number.real})
-        right = chosen.equality.rhs.subs({**numbers, unknown: number.real})
-        satisfied = abs(float(left) - float(right)) <= 1e-7 * max(abs(float(left)), abs(float(right)), 1e-300)
-        if satisfied and not any(abs(number.real - v) <= _TOLERANCE * abs(v) for v, _ in roots):
+        left = entry.equality.lhs.subs({**numbers, unknown: number.real})
+        right = entry.equality.rhs.subs({**numbers, unknown: number.real})
+        holds = abs(float(left) - float(right)) <= 1e-7 * max(abs(float(left)), abs(float(right)), 1e-300)
+        if holds and not any(abs(number.real - v) <= _TOLERANCE * abs(v) for v, _ in roots):
             roots.append((float(number.real), i))
     return roots
 
@@ -282,8 +282,8 @@ def _number(key: str, text: str | float, unit: str) -> float:
 def _inserted(line: Any, values: Mapping[str, Interval]) -> Step:
     """Write a line with numbers in place of symbols, not yet worked out."""
     spans = {QUANTITIES[k].symbol: sp.Symbol(_spread(low, high), positive=True) for k, (low, high) in values.items()}
-    filled = line.xreplace(spans)
-    return Step(_plain(filled), latex(filled), "numbers in")
+    expression = line.xreplace(spans)
+    return Step(_plain(expression), latex(expression), "numbers in")
 
 
 def _spread(low: float, high: float) -> str:

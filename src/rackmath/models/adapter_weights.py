@@ -80,12 +80,12 @@ def adapter_operators(architecture: Architecture, work: Pass) -> Iterator[Operat
     for place, (layer, count) in enumerate(architecture.groups):
         for weight, a, b in adapter_weights(layer, architecture.hidden, adapters):
             name = shared_kernel(weight, place) or f"{place}.{weight.name}"
-            for matrix, cut in ((a, 1), (b, 0)):
+            for matrix, side in ((a, 1), (b, 0)):
                 operator = linear_operator(plain, layer, matrix, count, work.tokens, work)
                 yield replace(
                     operator,
                     kernel=f"{name}.{matrix.name[-1]}",
-                    cut=cut,
+                    cut=side,
                     rows=operator.rows * adapters.share / maximum(distinct, 1.0),
                     matrices=operator.matrices * distinct,
                     flops=operator.flops * adapters.share,

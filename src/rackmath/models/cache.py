@@ -171,9 +171,9 @@ def state_bytes(architecture: Architecture, form: Format | None = None) -> float
     the format that the config states for it.
     """
     recurrent = form or architecture.state_format
-    other = form or architecture.cache_format
+    state_format = form or architecture.cache_format
     return sum(
-        n * (c.state * recurrent.bytes_per_element + c.convolution * other.bytes_per_element)
+        n * (c.state * recurrent.bytes_per_element + c.convolution * state_format.bytes_per_element)
         for _, c, n in layer_caches(architecture)
     )
 

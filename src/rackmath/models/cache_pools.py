@@ -131,7 +131,7 @@ def _compressed(
     stand in a ring of two blocks for each page of the window where blocks overlap, and in one of a block for each
     request where they do not; drafts double both.
     """
-    full = windows = reserved = 0.0
+    full = windows = reserve = 0.0
     layers, window = 0, 0
     for mixer, _, count in layer_caches(architecture):
         if not isinstance(mixer, Compressed):
@@ -150,7 +150,7 @@ def _compressed(
             full += part * entry / mixer.ratio
             ring = rings * mixer.ratio
             rows = -(-((sequences + 1) * ring + ring + 1) // 128) * 128
-            reserved += part * rows * 2 * mixer.head_dim * _STATE_BYTES
+            reserve += part * rows * 2 * mixer.head_dim * _STATE_BYTES
     more = (layers + 1) / layers if speculative else 1.0
     return CachePools(
         full=full * more,
@@ -158,6 +158,6 @@ def _compressed(
         window=window,
         states=0.0,
         window_ratio=ratio,
-        reserved=reserved,
+        reserved=reserve,
         page=_PAGE,
     )

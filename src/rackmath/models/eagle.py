@@ -48,14 +48,14 @@ def as_head(plain: Architecture, target_hidden: int, vocabulary: int) -> Archite
         # One norm more, of the target's states.
         norm_elements=first.norm_elements + plain.hidden,
     )
-    joined = matrix("fc", "other", _JOINED * target_hidden, plain.hidden)
+    fusion = matrix("fc", "other", _JOINED * target_hidden, plain.hidden)
     return replace(
         plain,
         vocabulary=vocabulary,
         # Its embedding is the target's: only the output projection is its own.
         tied=True,
         layers=(wide, *rest),
-        extras=(*plain.extras, joined),
+        extras=(*plain.extras, fusion),
         target_hidden=target_hidden,
     )
 

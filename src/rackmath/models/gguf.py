@@ -96,10 +96,10 @@ def in_file(architecture: Architecture, file: str) -> Architecture:
     layers: list[Layer] = []
     for place, layer in enumerate(architecture.layers):
         formats: list[tuple[str, Format]] = []
-        fused = any(isinstance(m, Grouped) and m.fused for m in layer.mixers)
+        is_fused = any(isinstance(m, Grouped) and m.fused for m in layer.mixers)
         # llama.cpp counts tensors in the order of their names, and some rules go by these counts.
         for weight in sorted(layer_weights(layer, architecture.hidden), key=lambda w: w.name):
-            kind = "value" if fused and weight.name in _FUSED else _KINDS.get(weight.name, "other")
+            kind = "value" if is_fused and weight.name in _FUSED else _KINDS.get(weight.name, "other")
             stored_format = _format(file, weight, kind, model, place, values, downs)
             if weight.name == "self_attn.kv_b_proj":
                 stored_format = _expansion(file, layer, stored_format)
@@ -215,25 +215,25 @@ def _exceptions(file: str, kind: str, model: _Model, place: int, values: int) ->
 
 
 def _values(file: str, model: _Model, values: int) -> Iterator[str]:
-    shared = model.queries_per_key >= 4
+    shares_keys = model.queries_per_key >= 4
     if file == "q2_k":
-        yield "q4_k" if shared else "q3_k"
-    if (file in ("q2_k_s", "iq3_xxs", "iq3_xs", "iq3_s") and shared) or file == "iq3_m":
+        yield "q4_k" if shares_keys else "q3_k"
+    if (file in ("q2_k_s", "iq3_xxs", "iq3_xs", "iq3_s") and shares_keys) or file == "iq3_m":
         yield "q4_k"
     if file == "q3_k_m":
         yield "q5_k" if values < 2 else "q4_k"
-    if file == "q3_k_l" or (file in ("iq4_nl", "iq4_xs") and shared) or (file == "q4_k_s" and values < 4):
+    if file == "q3_k_l" or (file in ("iq4_nl", "iq4_xs") and shares_keys) or (file == "q4_k_s" and values < 4):
         yield "q5_k"
     if file in ("q4_k_m", "q5_k_m") and _more_bits(values, model.value_tensors):
         yield "q6_k"
 
 
-def _value(chosen: str, model: _Model) -> str:
+def _value(file_type: str, model: _Model) -> str:
     """Values once more: models of 80 layers with shared keys (70B), and of eight experts."""
     if model.experts == 8:
         return "q8_0"
     seventy = model.layers == 80 and model.queries_per_key > 1 and not model.experts
-    return "q5_k" if seventy and chosen in ("q3_k", "q4_k") else chosen
+    return "q5_k" if seventy and file_type in ("q3_k", "q4_k") else file_type
 
 
 def _queries_and_keys(file: str) -> Iterator[str]:

@@ -87,11 +87,11 @@ def index_traffic(mixer: Mixer, a: Architecture, sequences: Number, new: Number,
     """
     match mixer:
         case Latent(indexer=index) if index is not None and index.owned:
-            heads, dim, weighted, ratio, compute = index.heads, index.dim, 1, 1, "fp8"
+            heads, dim, score_weights, ratio, compute = index.heads, index.dim, 1, 1, "fp8"
         case Compressed(indexer=index) if index is not None:
-            heads, dim, weighted, ratio, compute = index.heads, index.dim, 1, mixer.ratio, "fp8"
+            heads, dim, score_weights, ratio, compute = index.heads, index.dim, 1, mixer.ratio, "fp8"
         case Grouped(blocks=index) if index is not None:
-            heads, dim, weighted, ratio, compute = index.heads, index.dim, 0, 1, "bf16"
+            heads, dim, score_weights, ratio, compute = index.heads, index.dim, 0, 1, "bf16"
         case _:
             return None
     return Traffic(
@@ -102,7 +102,7 @@ def index_traffic(mixer: Mixer, a: Architecture, sequences: Number, new: Number,
         cache_split=0,
         kind=f"{core_kind(mixer)}_index",
         compute=compute,
-        flops=sequences * 2 * heads * (dim + weighted) * visible_pairs(new, context) / ratio,
+        flops=sequences * 2 * heads * (dim + score_weights) * visible_pairs(new, context) / ratio,
         read=sequences * context / ratio * dim * a.cache_format.bytes_per_element,
     )
 
@@ -197,13 +197,13 @@ def _compressed(m: Compressed, a: Architecture, sequences: Number, new: Number, 
     entries = visible_keys(new, context, m.window) * m.head_dim
     write_bytes: Number = m.head_dim
     if m.ratio:
-        compressed, blocks = visible_pairs(new, context) / m.ratio, context / m.ratio
+        entry_count, blocks = visible_pairs(new, context) / m.ratio, context / m.ratio
         if m.indexer:
             topk = m.indexer.topk
             flops = flops + pair * visible_pairs(new, context, topk * m.ratio) / m.ratio
             entries = entries + minimum(blocks, new * minimum(blocks, topk)) * m.head_dim
         else:
-            flops = flops + pair * compressed
+            flops = flops + pair * entry_count
             entries = entries + blocks * m.head_dim
         write_bytes = write_bytes + mixer_cache(m).growing_per_token
     return Traffic(

@@ -168,15 +168,15 @@ def linear_operator(
     token_part = 1.0
     if layer is not None:
         token_part = met_fraction(layer, weight)
-    touched: Number = 1.0
+    copies_read: Number = 1.0
     if weight.role == "experts" and layer is not None:
         mixture = next(f for f in layer.feed_forwards if isinstance(f, Experts))
         tokens = work.tokens if work.expert_tokens is None else work.expert_tokens
-        touched = _distinct(a, mixture, tokens) / mixture.experts
+        copies_read = _distinct(a, mixture, tokens) / mixture.experts
     kind = "experts" if weight.role == "experts" else "product"
-    pooled = weight.split == "all"
+    is_pooled = weight.split == "all"
     width = weight.rows + weight.columns if weight.columns else 2 * weight.rows
-    bytes_per_token = 0.0 if pooled else width * weight.copies * token_part * weight.uses * ACTIVATION_BYTES
+    bytes_per_token = 0.0 if is_pooled else width * weight.copies * token_part * weight.uses * ACTIVATION_BYTES
     return Operator(
         name=weight.name,
         role=weight.role,
@@ -188,14 +188,14 @@ def linear_operator(
         layered=layer is not None,
         kind=kind if weight.multiplied and weight.columns else "other",
         kernel=kernel,
-        rows=token_part * weight.uses * tokens / touched,
-        matrices=weight.copies * touched if kind == "experts" else 0.0,
+        rows=token_part * weight.uses * tokens / copies_read,
+        matrices=weight.copies * copies_read if kind == "experts" else 0.0,
         bits=form.bits,
         codebook=form.codebook,
         sides=(weight.rows, weight.columns or inf),
         cut=0 if weight.columns == a.hidden else 1,
         flops=2 * weight.elements * token_part * weight.uses * tokens if weight.multiplied else 0.0 * tokens,
-        weight_bytes=size * touched,
+        weight_bytes=size * copies_read,
         activation_bytes=bytes_per_token * tokens if weight.multiplied or weight.role == "norm" else 0.0,
     )
 

@@ -32,14 +32,14 @@ def recurrent_traffic(
     where each token also meets half of its chunk.
     """
     heads, key, value, step = _state_shape(m)
-    chunked = heads * (2 * CHUNK * (key + value) + 6 * key * value)
+    chunk_flops = heads * (2 * CHUNK * (key + value) + 6 * key * value)
     single = step * heads * key * value
     many = above_one(new)
-    flops: Number = single + many * (chunked - single) if heads else 0.0 * new
+    flops: Number = single + many * (chunk_flops - single) if heads else 0.0 * new
     cache = mixer_cache(m)
     convolution = a.hidden * m.kernel if isinstance(m, ShortConvolution) else cache.convolution
     state = cache.state * a.state_format.bytes_per_element + convolution * a.cache_format.bytes_per_element
-    convolved = 2 * convolution
+    convolution_flops = 2 * convolution
     return Traffic(
         name="recurrence",
         role="recurrence",
@@ -47,7 +47,7 @@ def recurrent_traffic(
         split="heads",
         parts=heads or None,
         cache_split=heads or None,
-        flops=sequences * new * (flops + convolved),
+        flops=sequences * new * (flops + convolution_flops),
         read=sequences * state + 0.0 * new,
         written=sequences * state + 0.0 * new,
         activations=sequences * new * heads * (key + 2 * value) * ACTIVATION_BYTES,

@@ -88,11 +88,11 @@ def _mamba1(m: Mamba1, hidden: int) -> Iterator[Weight]:
 
 
 def _mamba2(m: Mamba2, hidden: int) -> Iterator[Weight]:
-    convolved = m.inner + 2 * m.groups * m.state
-    projected = m.inner + convolved + m.heads
-    yield _matrix("mixer.in_proj", hidden, projected)
-    yield _vector("mixer.in_proj.bias", projected * m.proj_bias)
-    yield _vector("mixer.conv1d", convolved * (m.kernel + m.conv_bias))
+    convolution_width = m.inner + 2 * m.groups * m.state
+    projection_width = m.inner + convolution_width + m.heads
+    yield _matrix("mixer.in_proj", hidden, projection_width)
+    yield _vector("mixer.in_proj.bias", projection_width * m.proj_bias)
+    yield _vector("mixer.conv1d", convolution_width * (m.kernel + m.conv_bias))
     yield _vector("mixer.decay", 3 * m.heads)
     yield _vector("mixer.norm", m.norm_elements)
     yield _matrix("mixer.out_proj", m.inner, hidden)

@@ -31,19 +31,21 @@ def zeros(curves: Callable[[Array, Places], Array], low: Array, high: Array, clo
         How near zero a value is zero.
     """
     every = np.arange(len(low))
-    other, point = low.copy(), high.copy()
-    behind, ahead = curves(other, every), curves(point, every)
+    far_end, point = low.copy(), high.copy()
+    behind, ahead = curves(far_end, every), curves(point, every)
     crosses = behind * ahead <= 0
     for _ in range(_MOST):
-        left = np.flatnonzero(crosses & (np.abs(ahead) >= close) & (np.abs(point - other) >= _NARROW))
-        if not len(left):
+        open_places = np.flatnonzero(crosses & (np.abs(ahead) >= close) & (np.abs(point - far_end) >= _NARROW))
+        if not len(open_places):
             break
-        middle = point[left] - ahead[left] * (point[left] - other[left]) / (ahead[left] - behind[left])
-        value = curves(middle, left)
-        passed = value * ahead[left] < 0
-        other[left] = np.where(passed, point[left], other[left])
+        middle = point[open_places] - ahead[open_places] * (point[open_places] - far_end[open_places]) / (
+            ahead[open_places] - behind[open_places]
+        )
+        value = curves(middle, open_places)
+        is_past = value * ahead[open_places] < 0
+        far_end[open_places] = np.where(is_past, point[open_places], far_end[open_places])
         # An end that stays twice would keep the other from coming nearer.
-        behind[left] = np.where(passed, ahead[left], behind[left] / 2)
-        point[left], ahead[left] = middle, value
-    above = np.where((np.abs(ahead) >= close) & (ahead < 0), other, point)
+        behind[open_places] = np.where(is_past, ahead[open_places], behind[open_places] / 2)
+        point[open_places], ahead[open_places] = middle, value
+    above = np.where((np.abs(ahead) >= close) & (ahead < 0), far_end, point)
     return np.where(crosses, above, np.nan)

@@ -125,11 +125,11 @@ def _limited(weights: Array, total: float) -> Array:
         rest = weights[~full].sum()
         if not full.any() or rest <= 0:
             break
-        raised = np.where(full, 1.0, weights * (total - full.sum()) / rest)
-        if (raised <= 1 + 1e-12).all():
-            chance = raised
+        shares = np.where(full, 1.0, weights * (total - full.sum()) / rest)
+        if (shares <= 1 + 1e-12).all():
+            chance = shares
             break
-        chance = raised
+        chance = shares
     return np.minimum(chance, 1.0)
 
 

@@ -54,10 +54,10 @@ def size_warnings(architecture: Architecture) -> tuple[str, ...]:
         is_cut = 0 <= total - embedding - size.params < 2 * size.half_unit
         if is_cut or any(abs(count - size.params) <= near for count in counts):
             continue
-        what = "active parameters" if size.active else "parameters"
+        noun = "active parameters" if size.active else "parameters"
         value = active if size.active else total
         warnings.append(
-            f"the name says {size.text}, the config counts {value / 1e9:.4g} billion {what}: the config may be of"
+            f"the name says {size.text}, the config counts {value / 1e9:.4g} billion {noun}: the config may be of"
             " another model, trimmed, or read as another kind; do not trust what follows from it"
         )
     return tuple(warnings)

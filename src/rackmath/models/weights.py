@@ -29,14 +29,14 @@ from rackmath.models.mixers import (
 from rackmath.models.recurrent_weights import recurrent_weights
 
 
-def matrix(name: str, role: str, inputs: int, outputs: int, split: str = "none", owned: bool = True) -> Weight:
+def matrix(name: str, role: str, inputs: int, outputs: int, split: str = "none", is_owned: bool = True) -> Weight:
     """Weight that each token is multiplied by once."""
-    return Weight(name=name, role=role, rows=outputs, columns=inputs, split=split, owned=owned)
+    return Weight(name=name, role=role, rows=outputs, columns=inputs, split=split, owned=is_owned)
 
 
-def vector(name: str, role: str, elements: int, split: str = "none", owned: bool = True) -> Weight:
+def vector(name: str, role: str, elements: int, split: str = "none", is_owned: bool = True) -> Weight:
     """Norm, bias or table: elements that take part in no product."""
-    return Weight(name=name, role=role, rows=elements, multiplied=False, split=split, owned=owned)
+    return Weight(name=name, role=role, rows=elements, multiplied=False, split=split, owned=is_owned)
 
 
 @lru_cache(maxsize=4096)
@@ -67,7 +67,7 @@ def model_weights(architecture: Architecture) -> tuple[Weight, ...]:
         *a.extras,
     ]
     if a.head:
-        parts.append(matrix("lm_head", "head", a.hidden, a.vocabulary, "vocabulary", owned=not a.tied))
+        parts.append(matrix("lm_head", "head", a.hidden, a.vocabulary, "vocabulary", is_owned=not a.tied))
     if a.head_bias:
         parts.append(vector("lm_head.bias", "head", a.vocabulary, "vocabulary"))
     return tuple(w for w in parts if w.rows > 0 and w.elements > 0)
@@ -153,32 +153,32 @@ def _grouped(a: Grouped, hidden: int) -> Iterator[Weight]:
     queries = a.query_heads * a.key_dim
     keys = a.kv_heads * a.key_dim
     values = a.kv_heads * a.value_dim
-    own = a.owned
+    has_own_keys = a.owned
     if a.query_rank is None:
-        yield matrix("self_attn.q_proj", "attention", width, queries, "heads", own)
+        yield matrix("self_attn.q_proj", "attention", width, queries, "heads", has_own_keys)
     else:
-        yield matrix("self_attn.q_proj", "attention", width, a.query_rank, owned=own)
-        yield vector("self_attn.inter_norm", "norm", a.query_rank, owned=own)
-        yield matrix("self_attn.wq", "attention", a.query_rank, queries, "heads", own)
-    yield matrix("self_attn.q_proj.gate", "attention", width, a.gate_width, "heads", own)
+        yield matrix("self_attn.q_proj", "attention", width, a.query_rank, is_owned=has_own_keys)
+        yield vector("self_attn.inter_norm", "norm", a.query_rank, is_owned=has_own_keys)
+        yield matrix("self_attn.wq", "attention", a.query_rank, queries, "heads", has_own_keys)
+    yield matrix("self_attn.q_proj.gate", "attention", width, a.gate_width, "heads", has_own_keys)
     if a.stores:
-        yield matrix("self_attn.k_proj", "attention", width, keys, "kv_heads", own)
-        yield vector("self_attn.k_proj.bias", "attention", keys * a.kv_bias, "kv_heads", own)
+        yield matrix("self_attn.k_proj", "attention", width, keys, "kv_heads", has_own_keys)
+        yield vector("self_attn.k_proj.bias", "attention", keys * a.kv_bias, "kv_heads", has_own_keys)
         if not a.value_from_key:
-            yield matrix("self_attn.v_proj", "attention", width, values, "kv_heads", own)
-            yield vector("self_attn.v_proj.bias", "attention", values * a.kv_bias, "kv_heads", own)
-    yield vector("self_attn.q_proj.bias", "attention", (queries + a.gate_width) * a.query_bias, "heads", own)
+            yield matrix("self_attn.v_proj", "attention", width, values, "kv_heads", has_own_keys)
+            yield vector("self_attn.v_proj.bias", "attention", values * a.kv_bias, "kv_heads", has_own_keys)
+    yield vector("self_attn.q_proj.bias", "attention", (queries + a.gate_width) * a.query_bias, "heads", has_own_keys)
     yield Weight(
         name="self_attn.o_proj",
         role="attention",
         rows=hidden,
         columns=a.query_heads * a.value_dim,
         split="heads",
-        owned=own,
+        owned=has_own_keys,
     )
-    yield vector("self_attn.o_proj.bias", "attention", hidden * a.out_bias, owned=own)
-    yield vector("self_attn.norm", "norm", a.norm_elements, owned=own)
-    yield vector("self_attn.sinks", "attention", a.query_heads * a.sinks, "heads", own)
+    yield vector("self_attn.o_proj.bias", "attention", hidden * a.out_bias, is_owned=has_own_keys)
+    yield vector("self_attn.norm", "norm", a.norm_elements, is_owned=has_own_keys)
+    yield vector("self_attn.sinks", "attention", a.query_heads * a.sinks, "heads", has_own_keys)
     if a.blocks:
         yield from _block_index(a.blocks, hidden)
 
@@ -202,8 +202,8 @@ def _latent(a: Latent, hidden: int) -> Iterator[Weight]:
     yield matrix("self_attn.kv_a_proj_with_mqa", "attention", hidden, latent)
     yield vector("self_attn.kv_a_proj_with_mqa.bias", "attention", latent * a.bias)
     yield vector("self_attn.kv_a_layernorm", "norm", a.kv_rank)
-    expanded = a.query_heads * (a.nope_dim + a.value_dim)
-    yield matrix("self_attn.kv_b_proj", "attention", a.kv_rank, expanded, "heads")
+    expansion_width = a.query_heads * (a.nope_dim + a.value_dim)
+    yield matrix("self_attn.kv_b_proj", "attention", a.kv_rank, expansion_width, "heads")
     yield matrix("self_attn.g_proj", "attention", hidden, a.gate_width, "heads")
     yield matrix("self_attn.o_proj", "attention", a.query_heads * a.value_dim, hidden, "heads")
     yield vector("self_attn.o_proj.bias", "attention", hidden * a.bias)
@@ -261,7 +261,7 @@ def _dense(f: Dense, hidden: int) -> Iterator[Weight]:
         yield matrix(f"mlp.{leaf}", "feed_forward", width, f.width, "width", f.owned)
         yield vector(f"mlp.{leaf}.bias", "feed_forward", f.width * f.bias, "width", f.owned)
     yield matrix("mlp.down_proj", "feed_forward", f.width, hidden, "width", f.owned)
-    yield vector("mlp.down_proj.bias", "feed_forward", hidden * f.bias, owned=f.owned)
+    yield vector("mlp.down_proj.bias", "feed_forward", hidden * f.bias, is_owned=f.owned)
     if f.adapter_rank:
         yield matrix("mlp.adapter.down", "feed_forward", width, f.adapter_rank)
         yield matrix("mlp.adapter.up", "feed_forward", f.adapter_rank, len(into) * f.width)

@@ -104,8 +104,8 @@ def own_hardware(
         raise DoesNotFit(f"{batch:g} sessions of up to {calls.prompt.max():,.0f} tokens", way_out)
     gpus = float(np.max(layout.gpus))
     spans: list[float] = []
-    for cost, missed, step in zip(warm, cold, _times(saying), strict=True):
-        prompt = calls.hit * cost + (1 - calls.hit) * missed
+    for cost, cold_cost, step in zip(warm, cold, _times(saying), strict=True):
+        prompt = calls.hit * cost + (1 - calls.hit) * cold_cost
         spans.append(float(np.sum(prompt / group + step * calls.output / batch)) * gpus)
     seconds, low, high, memory_time, compute_time = spans
     return OwnHardware(

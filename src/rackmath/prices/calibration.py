@@ -49,7 +49,7 @@ class KnownModel:
 
 
 def fit_market(
-    known: Sequence[KnownModel],
+    models: Sequence[KnownModel],
     year: float,
     basis: str,
     speeds: Sequence[tuple[float, float]],
@@ -60,7 +60,7 @@ def fit_market(
 
     Parameters
     ----------
-    known : sequence of KnownModel
+    models : sequence of KnownModel
         Models, each with an offer that has an input price.
     speeds : sequence of (active parameters in billions, tokens per second)
         Measured, one per model.
@@ -74,17 +74,17 @@ def fit_market(
     Notes: sizes are fitted on input prices alone, for output over input says nothing of them
     (``docs/commands/prices.md``); a group of models of one architecture weighs as one.
     """
-    active = np.log([model.active for model in known])
-    sparsity = np.log([model.total / model.active for model in known])
+    active = np.log([model.active for model in models])
+    sparsity = np.log([model.total / model.active for model in models])
     sparse = sparsity > np.log(_DENSE)
     if min(sparse.sum(), (~sparse).sum()) < _LEAST_MODELS:
-        raise InputError("models", len(known), f"give at least {_LEAST_MODELS} dense and {_LEAST_MODELS} sparse ones")
-    groups = [model.group for model in known]
+        raise InputError("models", len(models), f"give at least {_LEAST_MODELS} dense and {_LEAST_MODELS} sparse ones")
+    groups = [model.group for model in models]
     weights = np.array([1 / groups.count(group) for group in groups])
     many = np.where(sparse, sparsity, 0.0)
-    offered = [different_prices(model.offers, 0.0) for model in known]
-    hosts = fit_hosts(offered)
-    middles, variances = np.array([typical_price(prices, hosts) for prices in offered]).T
+    offer_lists = [different_prices(model.offers, 0.0) for model in models]
+    hosts = fit_hosts(offer_lists)
+    middles, variances = np.array([typical_price(prices, hosts) for prices in offer_lists]).T
 
     def log_density(points: Array) -> Array:
         start, economy, chunk, scale = (column[:, None] for column in points.T)
@@ -95,14 +95,14 @@ def fit_market(
 
     draws = draw(log_density, _START, _WIDTH / 3, effective=3000)
     start, economy, chunk, scale = (float(value) for value in draws.weights @ draws.points)
-    ratios = [metered_ratios(model) for model in known]
+    ratios = [metered_ratios(model) for model in models]
     ratio, ratio_scale = _spread(ratios, weights)
     batch, batch_scale = _batch(ratios, many, weights, chunk)
     speed = np.log(np.array(speeds))
     slope = np.polyfit(speed[:, 0], speed[:, 1], 1)
-    cache = np.log([model.cache for model in known])
+    cache = np.log([model.cache for model in models])
     # Known at 16 bit, read at 8.
-    read_bytes = np.log([model.read / 2 for model in known])
+    read_bytes = np.log([model.read / 2 for model in models])
     crossover = active + np.log(1e9) - np.log(RIDGE) - read_bytes
     center, cross = (float(np.average(logs, weights=weights)) for logs in (cache, crossover))
     contexts = np.log(attention)
@@ -144,7 +144,10 @@ def _spread(ratios: Sequence[Array], weights: Array) -> tuple[float, float]:
     """Mean and spread of single offers' ratios; each model has its weight, whatever the number of its offers."""
     values = np.concatenate(ratios)
     parts = np.concatenate(
-        [np.full(len(own), weight / max(len(own), 1)) for own, weight in zip(ratios, weights, strict=True)]
+        [
+            np.full(len(model_ratios), weight / max(len(model_ratios), 1))
+            for model_ratios, weight in zip(ratios, weights, strict=True)
+        ]
     )
     center = float(np.average(values, weights=parts))
     return center, float(np.sqrt(np.average((values - center) ** 2, weights=parts)))
@@ -152,12 +155,16 @@ def _spread(ratios: Sequence[Array], weights: Array) -> tuple[float, float]:
 
 def _batch(ratios: Sequence[Array], sparsity: Array, weights: Array, chunk: float) -> tuple[float, float]:
     """Logarithm of the batch that metered ratios imply if weight reads set them, and its spread between models."""
-    metered = np.array([len(own) > 0 for own in ratios])
-    middles = np.array([np.median(own) for own in ratios if len(own)])[:, None]
-    deviations = np.concatenate([own - own.mean() for own in ratios if len(own) > 1])
-    between = float(deviations @ deviations) / sum(len(own) - 1 for own in ratios if len(own) > 1)
-    noise = (between / np.array([len(own) for own in ratios if len(own)]))[:, None]
-    reads, weight = sparsity[metered][:, None], weights[metered]
+    has_ratios = np.array([len(model_ratios) > 0 for model_ratios in ratios])
+    middles = np.array([np.median(model_ratios) for model_ratios in ratios if len(model_ratios)])[:, None]
+    deviations = np.concatenate(
+        [model_ratios - model_ratios.mean() for model_ratios in ratios if len(model_ratios) > 1]
+    )
+    between = float(deviations @ deviations) / sum(
+        len(model_ratios) - 1 for model_ratios in ratios if len(model_ratios) > 1
+    )
+    noise = (between / np.array([len(model_ratios) for model_ratios in ratios if len(model_ratios)]))[:, None]
+    reads, weight = sparsity[has_ratios][:, None], weights[has_ratios]
 
     def log_density(points: Array) -> Array:
         batch, scale, misfit = (column[:, None, None] for column in points.T)

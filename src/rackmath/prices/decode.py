@@ -126,13 +126,13 @@ def decode(
         raise InputError("stream", stream, "says nothing without a speed: give both")
     prices = different_prices(offers, market.ratio)
     known_price = _known_price(offers, prices, market) if prices else None
-    dated = [offer.year for offer in offers if offer.year is not None]
-    years = abs(float(np.median(dated)) - market.year) if dated else 0.0
-    drifted = replace(market, level_scale=float(np.hypot(market.level_scale, _DRIFT * years)))
+    offer_years = [offer.year for offer in offers if offer.year is not None]
+    years = abs(float(np.median(offer_years)) - market.year) if offer_years else 0.0
+    market_then = replace(market, level_scale=float(np.hypot(market.level_scale, _DRIFT * years)))
     drawn_models: list[Draws] = []
     logs: list[float] = []
     for kind in (market.dense, market.sparse):
-        drawn_models.append(_posterior(kind, drifted, known_price, speed, stream))
+        drawn_models.append(_posterior(kind, market_then, known_price, speed, stream))
         logs.append(log(kind.share) + drawn_models[-1].log_evidence)
     part = np.exp(np.array(logs) - max(logs))
     part /= part.sum()
@@ -172,21 +172,23 @@ def different_prices(offers: Sequence[Offer], ratio: float) -> list[Price]:
     for offer in offers:
         if offer.input is not None or offer.output is not None:
             entries.setdefault((offer.input, offer.output), set()).add(offer.provider)
-    sided = [(pair, tuple(sorted(hosts))) for pair, hosts in entries.items()]
-    inputs = [Price(value=log(pair[0]), hosts=hosts) for pair, hosts in sided if pair[0] is not None]
-    return inputs or [Price(value=log(pair[1]) - ratio, hosts=hosts) for pair, hosts in sided if pair[1] is not None]
+    price_hosts = [(pair, tuple(sorted(hosts))) for pair, hosts in entries.items()]
+    inputs = [Price(value=log(pair[0]), hosts=hosts) for pair, hosts in price_hosts if pair[0] is not None]
+    return inputs or [
+        Price(value=log(pair[1]) - ratio, hosts=hosts) for pair, hosts in price_hosts if pair[1] is not None
+    ]
 
 
 def _known_price(offers: Sequence[Offer], prices: Sequence[Price], market: Market) -> tuple[float, float]:
     """Logarithm of what a typical host asks for input, and its variance."""
     value, variance = typical_price(prices, market.hosts)
     # Hosts follow one model's ratio, so more of them do not make it better known.
-    guessed = all(offer.input is None for offer in offers)
-    return value, variance + _AGREEMENT**2 + guessed * market.ratio_scale**2
+    is_guess = all(offer.input is None for offer in offers)
+    return value, variance + _AGREEMENT**2 + is_guess * market.ratio_scale**2
 
 
 def _posterior(
-    kind: KindPrior, market: Market, known: tuple[float, float] | None, speed: float | None, stream: float | None
+    kind: KindPrior, market: Market, known_price: tuple[float, float] | None, speed: float | None, stream: float | None
 ) -> Draws:
     """Draws of ln (active, level[, sparsity]) of models of one kind."""
     sparse = kind.sparsity_deviation > 0
@@ -197,12 +199,12 @@ def _posterior(
         active, level = points.T[:2]
         sparsity = points[:, 2] if sparse else np.zeros(len(points))
         total = _prior(points, kind, market, sparse)
-        if known is not None:
+        if known_price is not None:
             # The batch moves only the output price.
             inputs, _ = log_prices(
                 active, sparsity, np.asarray(0.0), level, np.asarray(market.economy), np.asarray(market.chunk)
             )
-            total = total + normal_log(known[0] - inputs, np.asarray(known[1]))
+            total = total + normal_log(known_price[0] - inputs, np.asarray(known_price[1]))
         if speed is not None and stream is not None:
             off = log(speed) + active + log(1e9) - log(stream)
             total = total + normal_log(off, np.asarray(market.stream_scale**2))

@@ -69,18 +69,18 @@ class ProviderHabits:
                 self._seen[ratio.kind][listing.prices.provider].append((name, cell(ratio.value)))
         self._parts: dict[tuple[str, str, frozenset[str]], tuple[dict[int, float], int]] = {}
 
-    def probability(self, ratio: Ratio, provider: str, sold: frozenset[str]) -> float:
+    def probability(self, ratio: Ratio, provider: str, products: frozenset[str]) -> float:
         """Chance of a ratio's cell if providers copy each other: those who are not this one, models not sold here.
 
         One provider's worth of an even spread over all cells stands beside the others, so that
         nothing is impossible.
         """
-        key = ratio.kind, provider, sold
+        key = ratio.kind, provider, products
         if key not in self._parts:
             parts: defaultdict[int, float] = defaultdict(float)
             other_count = 0
             for name, models in self._seen[ratio.kind].items():
-                cells = [at for model, at in models if model not in sold]
+                cells = [at for model, at in models if model not in products]
                 if name != provider and cells:
                     other_count += 1
                     for at in cells:
@@ -92,7 +92,7 @@ class ProviderHabits:
 
 def read(
     listing: Listing,
-    sold: frozenset[str],
+    products: frozenset[str],
     habits: ProviderHabits,
     models: Population,
     speeds: Mapping[str, float],
@@ -101,7 +101,7 @@ def read(
 
     Parameters
     ----------
-    sold : set of str
+    products : set of str
         Models of this provider, which say nothing about the habits of others.
     speeds : mapping
         Claimed speed over the standard tier's, by tier.
@@ -110,7 +110,7 @@ def read(
     weights = models.given(price)
     readings: list[RatioEvidence] = []
     for ratio in ratios(listing):
-        usual = habits.probability(ratio, listing.prices.provider, sold)
+        usual = habits.probability(ratio, listing.prices.provider, products)
         question = RatioContext(ratio=ratio, input=price, speed=speeds.get(ratio.kind))
         entries = [_evidence(story, ratio, weights, usual) for story in stories(question, models)]
         entries.append(

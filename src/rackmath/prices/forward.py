@@ -79,25 +79,30 @@ class Margin:
 
 
 def curve(
-    contexts: Array, read: PromptCost, written: ContextCost, price: float, used: tuple[float, float], margin: float
+    contexts: Array,
+    read: PromptCost,
+    answers: ContextCost,
+    price: float,
+    utilisation: tuple[float, float],
+    margin: float,
 ) -> CostCurve:
     """Cost against context, as far as answers are servable.
 
     Parameters
     ----------
-    read, written
+    read, answers
         Accelerator time per token at these contexts. (contexts,)
     price : float
         Of one accelerator. [USD/s]
-    used : tuple of float
+    utilisation : tuple of float
         Parts of the time that the accelerators work that read, and that write.
     margin : float
         Part of the price that is kept.
     """
-    is_finite = np.isfinite(written.gpu_seconds)
-    reads, writes = (priced(price * 1e6, part, margin) for part in used)
+    is_finite = np.isfinite(answers.gpu_seconds)
+    reads, writes = (priced(price * 1e6, part, margin) for part in utilisation)
     into, into_low, into_high = (side[is_finite] * reads for side in (read.seconds, read.low, read.high))
-    out, out_low, out_high = (side[is_finite] * writes for side in (written.gpu_seconds, written.low, written.high))
+    out, out_low, out_high = (side[is_finite] * writes for side in (answers.gpu_seconds, answers.low, answers.high))
     return CostCurve(
         contexts=contexts[is_finite],
         input=into,
@@ -159,7 +164,7 @@ def margin_of(prices: PriceList, demand: Demand, page: PricePage) -> Margin:
     lengths, parts = demand.lengths()
     no_tokens = np.zeros_like(lengths)
     cached_input = lengths * demand.hit
-    billed = bill(
+    total = bill(
         prices,
         Tokens(
             input=lengths - cached_input,
@@ -169,7 +174,7 @@ def margin_of(prices: PriceList, demand: Demand, page: PricePage) -> Margin:
             output=np.full_like(lengths, demand.answer),
         ),
     )
-    revenue = float(parts @ billed.total)
+    revenue = float(parts @ total.total)
     mean = float(parts @ lengths)
     new = mean * (1 - demand.hit)
     cost = (new * page.input + mean * demand.hit * page.minutes.read + demand.answer * page.output) / 1e6

@@ -68,19 +68,19 @@ def fit_hosts(models: Sequence[Sequence[Price]]) -> Hosts:
             effects[row, column[host]] += 1 / len(price.hosts)
     # What is left once every model's mean is free: the prices, and the hosts' covariance, off the models' means.
     basis = means[:, means.any(axis=0)]
-    centred = np.eye(len(rows)) - basis @ np.linalg.pinv(basis)
-    eigenvalues, vectors = np.linalg.eigh(centred @ effects @ effects.T @ centred)
-    rotated = (vectors.T @ (centred @ values)) ** 2
-    scored = [
-        (_restricted_likelihood(rotated, s**2 * np.maximum(eigenvalues, 0.0) + t**2, t, basis.shape[1]), s, t)
+    centring = np.eye(len(rows)) - basis @ np.linalg.pinv(basis)
+    eigenvalues, vectors = np.linalg.eigh(centring @ effects @ effects.T @ centring)
+    spectrum = (vectors.T @ (centring @ values)) ** 2
+    scores = [
+        (_restricted_likelihood(spectrum, s**2 * np.maximum(eigenvalues, 0.0) + t**2, t, basis.shape[1]), s, t)
         for s in _SPREADS.tolist()
         for t in _SPREADS.tolist()
     ]
-    _, scale, offer = max(scored)
+    _, scale, offer = max(scores)
     inverse = np.linalg.inv(scale**2 * effects @ effects.T + offer**2 * np.eye(len(values)))
-    projected = inverse @ basis
+    projection = inverse @ basis
     # P = V^-1 - V^-1 X (X' V^-1 X)^-1 X' V^-1: the precision that is left once the models' means are free.
-    residual = inverse - projected @ np.linalg.solve(basis.T @ projected, projected.T)
+    residual = inverse - projection @ np.linalg.solve(basis.T @ projection, projection.T)
     effect = scale**2 * effects.T @ residual @ values
     variance = scale**2 - scale**4 * np.einsum("rh,rs,sh->h", effects, residual, effects)
     shares = {
@@ -95,15 +95,15 @@ def typical_price(prices: Sequence[Price], hosts: Hosts) -> tuple[float, float]:
 
     Each price is corrected for its hosts' effects and weighs by its precision. ``prices`` must not be empty.
     """
-    weighted, precision = 0.0, 0.0
+    weighted_sum, precision = 0.0, 0.0
     for price in prices:
         sellers = [hosts.known.get(name, Host(effect=0.0, error=hosts.scale)) for name in price.hosts]
         effect = sum(host.effect for host in sellers) / len(sellers)
         # Who set a copied price is not known: it is as uncertain as one host's.
         variance = sum(host.error**2 for host in sellers) / len(sellers) + hosts.offer_scale**2
-        weighted += (price.value - effect) / variance
+        weighted_sum += (price.value - effect) / variance
         precision += 1 / variance
-    return weighted / precision, 1 / precision
+    return weighted_sum / precision, 1 / precision
 
 
 def _restricted_likelihood(squares: Array, variances: Array, offer: float, means: int) -> float:

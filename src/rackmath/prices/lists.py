@@ -96,7 +96,9 @@ def bill(prices: PriceList, tokens: Tokens) -> Bill:
         """Price per token of each request."""
         rates = [getattr(tier, field) for tier in prices.tiers]
         plain = [tier.input for tier in prices.tiers]
-        complete_rates = [own if own is not None else other for own, other in zip(rates, plain, strict=True)]
+        complete_rates = [
+            own_rate if own_rate is not None else plain_rate for own_rate, plain_rate in zip(rates, plain, strict=True)
+        ]
         return np.array(complete_rates)[tier] / 1e6
 
     minutes = tokens.write * rate("write")

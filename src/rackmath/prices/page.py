@@ -78,11 +78,11 @@ def ratios(listing: Listing) -> list[Ratio]:
             if dear and cheap:
                 result.append(Ratio(kind=kind, value=dear / cheap, start=tier.start, stop=stop))
     for name, prices in listing.processing.items():
-        other = prices.tiers[0]
-        multiple = other.input / base.input
+        usual = prices.tiers[0]
+        multiple = usual.input / base.input
         result.append(Ratio(kind=name, value=multiple))
-        if abs(other.output / base.output / multiple - 1) > TOLERANCE:
-            result.append(Ratio(kind=f"{name}, output", value=other.output / base.output))
+        if abs(usual.output / base.output / multiple - 1) > TOLERANCE:
+            result.append(Ratio(kind=f"{name}, output", value=usual.output / base.output))
     return result
 
 
@@ -96,13 +96,13 @@ def changes(days: Iterable[tuple[str, Listing]], source: str) -> list[Change]:
                 day=day,
                 provider=new.prices.provider,
                 model=new.prices.model,
-                what=what,
-                before=before.get(what, "none"),
-                after=after.get(what, "none"),
+                what=key,
+                before=before.get(key, "none"),
+                after=after.get(key, "none"),
                 source=source,
             )
-            for what in dict.fromkeys([*before, *after])
-            if before.get(what) != after.get(what)
+            for key in dict.fromkeys([*before, *after])
+            if before.get(key) != after.get(key)
         )
     return result
 

@@ -60,26 +60,26 @@ class SharedPosterior:
     """Of the quantity that has fewest."""
 
 
-def table(known: Sequence[KnownModel]) -> OfferTable:
+def table(models: Sequence[KnownModel]) -> OfferTable:
     """Offers with both prices as arrays.
 
     The list price of a model is the one that most hosts ask, if at least two do. Errors: :class:`InputError` for
     fewer than two models or hosts.
     """
     rows: list[tuple[int, str, float, float, bool]] = []
-    for place, model in enumerate(known):
-        offered = [(o.provider, o.input, o.output) for o in model.offers if o.input and o.output]
-        pairs = Counter((i, o) for _, i, o in offered)
+    for place, model in enumerate(models):
+        offer_prices = [(o.provider, o.input, o.output) for o in model.offers if o.input and o.output]
+        pairs = Counter((i, o) for _, i, o in offer_prices)
         common = max(pairs, key=lambda pair: (pairs[pair], pair), default=None)
         header_read = False
-        for host, into, out in offered:
+        for host, into, out in offer_prices:
             near = common is not None and max(abs(into / common[0] - 1), abs(out / common[1] - 1)) < COPIED
             copy = near and header_read
             header_read = header_read or near
             rows.append((place, host, float(into), float(out), copy))
     hosts = tuple(sorted({row[1] for row in rows}))
-    if len(known) < 2 or len(hosts) < 2:
-        raise InputError("models", len(known), f"pooling needs two models and two hosts; found {len(hosts)} hosts")
+    if len(models) < 2 or len(hosts) < 2:
+        raise InputError("models", len(models), f"pooling needs two models and two hosts; found {len(hosts)} hosts")
     index = {host: i for i, host in enumerate(hosts)}
     prices = np.array([row[2:4] for row in rows])
     cells = np.array([[_half_cell(price) for price in pair] for pair in prices.tolist()])
@@ -90,13 +90,13 @@ def table(known: Sequence[KnownModel]) -> OfferTable:
         log_output=np.log(prices[:, 1]),
         cell=cells.sum(axis=1) / 2,
         listed=np.array([row[4] for row in rows]),
-        active=np.log([model.active for model in known]),
-        sparsity=np.log([max(model.total / model.active, 1.0) for model in known]),
+        active=np.log([model.active for model in models]),
+        sparsity=np.log([max(model.total / model.active, 1.0) for model in models]),
         hosts=hosts,
     )
 
 
-def fit_pooled(known: Sequence[KnownModel], draws: int = 1000, warmup: int = 1000, seed: int = 0) -> SharedPosterior:
+def fit_pooled(models: Sequence[KnownModel], draws: int = 1000, warmup: int = 1000, seed: int = 0) -> SharedPosterior:
     r"""Posterior of the market's constants with every model's misfit and every host's effect.
 
     .. math::
@@ -110,7 +110,7 @@ def fit_pooled(known: Sequence[KnownModel], draws: int = 1000, warmup: int = 100
     Errors: :class:`InputError` where the extra ``bayes`` is not installed.
     """
     jax, numpyro, infer, diagnostics = (_module(name) for name in _MODULES)
-    data = table(known)
+    data = table(models)
     kernel = infer.NUTS(_model, target_accept_prob=0.9)
     run = infer.MCMC(
         kernel, num_warmup=warmup, num_samples=draws, num_chains=2, chain_method="sequential", progress_bar=False
@@ -170,26 +170,26 @@ def _model(data: OfferTable) -> None:
     chunk = numpyro.sample("chunk", dist.Normal(np.log(8192.0), 1.0))
     batch = numpyro.sample("batch", dist.Normal(np.log(450.0), 1.0))
     misfit, ratio, spread = scale("model_misfit", 0.6), scale("ratio_misfit", 0.3), scale("batch_spread", 0.5)
-    effect, residual, turned = scale("host_effect", 0.3), scale("offer_spread", 0.3), scale("ratio_spread", 0.3)
+    effect, residual, ratio_spread = scale("host_effect", 0.3), scale("offer_spread", 0.3), scale("ratio_spread", 0.3)
     copying = numpyro.sample("copying", dist.Beta(1.0, 1.0))
     models, hosts = len(data.active), len(data.hosts)
     with numpyro.plate("models", models):
-        own = numpyro.sample("level_raw", dist.StudentT(4.0))
+        level_draw = numpyro.sample("level_raw", dist.StudentT(4.0))
         leaning = numpyro.sample("ratio_raw", dist.Normal())
         sharing = numpyro.sample("batch_raw", dist.Normal())
     with numpyro.plate("hosts", hosts):
         host = numpyro.sample("host_raw", dist.Normal()) * effect
     reads = np.log(RIDGE) + data.sparsity
-    base = level + (1 - economy) * data.active + misfit * own
+    base = level + (1 - economy) * data.active + misfit * level_draw
     into = base + jnp.logaddexp(0.0, reads - chunk)
     out = base + ratio * leaning + jnp.logaddexp(0.0, reads - batch - spread * sharing)
     off_in = data.log_input - into[data.model] - host[data.host]
     off_out = data.log_output - out[data.model] - host[data.host]
-    shared = dist.Normal(0.0, residual)
+    host_effect = dist.Normal(0.0, residual)
     middle = (off_in + off_out) / 2
     # The chance of a rounding cell: its width times the density where it is narrow, exact where it is not.
-    inside = jnp.log(shared.cdf(middle + data.cell) - shared.cdf(middle - data.cell) + _LEAST)
-    inside = inside + dist.Normal(0.0, turned).log_prob(off_out - off_in)
+    inside = jnp.log(host_effect.cdf(middle + data.cell) - host_effect.cdf(middle - data.cell) + _LEAST)
+    inside = inside + dist.Normal(0.0, ratio_spread).log_prob(off_out - off_in)
     fresh = jnp.log1p(-copying) + inside
     numpyro.factor("offers", jnp.where(data.listed, jnp.log(copying), fresh).sum())
 

@@ -72,8 +72,8 @@ def population(market: Market, draws: int = DRAWS, seed: int = 1) -> Population:
 
     def pick(name: str) -> Array:
         """A field of each draw's kind."""
-        first, other = (float(getattr(kind, name)) for kind in (market.dense, market.sparse))
-        return np.where(dense, first, other)
+        first, sparse_value = (float(getattr(kind, name)) for kind in (market.dense, market.sparse))
+        return np.where(dense, first, sparse_value)
 
     joint = pick("correlation")
     active = pick("active") + pick("active_deviation") * first

@@ -58,14 +58,14 @@ def two_tier(contexts: Array, costs: Array, tokens: Array) -> TwoTier:
     beyond = np.maximum.accumulate(costs[:, ::-1], axis=1)[:, ::-1][:, 1:]
     cumulative_tokens = np.cumsum(tokens, axis=1)
     below, above = cumulative_tokens[:, :-1], cumulative_tokens[:, -1:] - cumulative_tokens[:, :-1]
-    paid = np.sum(up_to * below + beyond * above, axis=0)
-    at = int(paid.argmin())
+    payment = np.sum(up_to * below + beyond * above, axis=0)
+    at = int(payment.argmin())
     flat = costs.max(axis=1)
     return TwoTier(
         start=float(contexts[at]),
         below=tuple(up_to[:, at].tolist()),
         above=tuple(beyond[:, at].tolist()),
-        overcharge=float(paid[at]) / whole - 1,
+        overcharge=float(payment[at]) / whole - 1,
         flat=tuple(flat.tolist()),
         flat_overcharge=float(np.sum(flat[:, None] * tokens)) / whole - 1,
     )
@@ -85,14 +85,14 @@ class CachePrices:
     """Rent. [USD per million tokens and hour]"""
 
 
-def cache_prices(costs: Sequence[TierCost], held: float, input_cost: float) -> CachePrices:
+def cache_prices(costs: Sequence[TierCost], hold_time: float, input_cost: float) -> CachePrices:
     """Prices at cost of a prefix that is kept for a time.
 
     Parameters
     ----------
     costs : sequence of TierCost
         Of one token in each tier; a tier that keeps nothing (computing again) is no cache.
-    held : float
+    hold_time : float
         [s]
     input_cost : float
         Of computing a token. [USD per million tokens]
@@ -100,10 +100,10 @@ def cache_prices(costs: Sequence[TierCost], held: float, input_cost: float) -> C
     keeps = [cost for cost in costs if cost.hold > 0]
     if not keeps:
         raise InputError("tiers", len(costs), "no tier keeps anything")
-    best = min(keeps, key=lambda keep: keep.cost(held))
+    best = min(keeps, key=lambda keep: keep.cost(hold_time))
     return CachePrices(
         read=best.retrieve * 1e6,
-        write=input_cost + best.hold * held * 1e6,
+        write=input_cost + best.hold * hold_time * 1e6,
         tier=best.name,
         storage=best.hold * 3600 * 1e6,
     )

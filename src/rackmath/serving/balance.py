@@ -26,7 +26,7 @@ class LoopBalance(NamedTuple):
 
 
 def balance(
-    t: PassTimes, limit: Number, unmet: Number, passed: Number, load: Load, groups: Number, s: Scheduling
+    t: PassTimes, limit: Number, unmet: Number, in_turn_time: Number, load: Load, groups: Number, s: Scheduling
 ) -> LoopBalance:
     r"""Of N sequences that are held all the time how many are answered, and how fast.
 
@@ -40,17 +40,17 @@ def balance(
         N. [sequences]
     unmet : Number
         Time to a first token that meets no prompts of others. [s]
-    passed : Number
+    in_turn_time : Number
         Prompts that are read at most in a second. [requests/s]
     """
     most = prompts_read(load, s) * groups * load.output
     per_token = time_by_batch(t, limit, load, groups, s)
-    first, rate, decoding = unmet, passed, limit
+    first, rate, decoding = unmet, in_turn_time, limit
     tpot = per_token(decoding)
     for _ in range(_SETTLING):
         busy = load.output * tpot
         first = unmet + prompts_met(t, decoding, busy, load, groups)
-        rate = minimum(minimum(limit / (busy + first), most / busy), passed)
+        rate = minimum(minimum(limit / (busy + first), most / busy), in_turn_time)
         decoding = rate * busy
         tpot = per_token(decoding)
     return LoopBalance(first, rate, decoding, tpot)

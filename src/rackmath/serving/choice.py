@@ -137,10 +137,10 @@ def decode_step(
     return step, float(layout.gpus) / (batch * float(s.accepted(draft_tokens)))
 
 
-def loses_by(winner: Mapping[str, float], other: Mapping[str, float], count: int = 2) -> str:
+def loses_by(winner: Mapping[str, float], loser: Mapping[str, float], count: int = 2) -> str:
     """Write what a deployment spends more accelerator time on than the winner, largest first."""
     total = sum(winner.values())
-    more = {name: (other[name] - winner[name]) / total for name in winner}
+    more = {name: (loser[name] - winner[name]) / total for name in winner}
     largest = sorted(more.items(), key=lambda item: -item[1])[:count]
     return ", ".join(f"{name} {extra:+.0%}" for name, extra in largest if extra > 0.005) or "nothing stands out"
 
@@ -154,8 +154,8 @@ def ending(
     layout = search.layouts[int(p.layout[place])]
     chunk = float(p.decode_chunk[place])
     room = held_as_launched(architecture, system, [layout], [chunk], space.server, work.input + work.output)[0, 0]
-    pooled = bool(p.prefill[place] >= 0)
-    sequences = float(p.batch[place]) if pooled else float(p.concurrency[place])
+    is_pooled = bool(p.prefill[place] >= 0)
+    sequences = float(p.batch[place]) if is_pooled else float(p.concurrency[place])
     shares = {
         "time to first token": float(p.time_to_first_token[place]) / limits.time_to_first_token,
         "time per output token": float(p.time_per_output_token[place]) / limits.time_per_output_token,

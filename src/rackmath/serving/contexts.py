@@ -76,9 +76,9 @@ def cost_against_context(
         raise InputError("slowest", slowest, "write a positive time")
     if layouts is None:
         layouts = [
-            replace(layout, context_parallel=cut)
+            replace(layout, context_parallel=context_parallel)
             for layout in engine_layouts(architecture, gpus, family)
-            for cut in context_widths(layout, architecture)
+            for context_parallel in context_widths(layout, architecture)
         ]
     if not layouts:
         raise DoesNotFit(f"no layout of {gpus} accelerators divides {architecture.name}", "use another --gpus")
@@ -107,9 +107,9 @@ def cost_against_context(
     at_layout, at_batch = np.divmod(place, len(batches))
     cheapest_place = (at_layout, np.arange(len(contexts)), at_batch)
     end = len(contexts) if servable.all() else int(np.argmin(servable))
-    stopped = "" if end == len(contexts) else ("time per token" if fits[:, end, :].any() else "memory")
+    stopped_by = "" if end == len(contexts) else ("time per token" if fits[:, end, :].any() else "memory")
     edge = float("inf")
-    if stopped:
+    if stopped_by:
         between = float(contexts[end - 1]), float(contexts[end])
         edge = _edge(architecture, system, layouts, between, slowest, losses, float(batches.min()))
     times = (cost.time_low, cost.time_high, cost.memory_time, cost.compute_time)
@@ -127,7 +127,7 @@ def cost_against_context(
         memory_time=np.where(servable, memory_time[cheapest_place], np.nan),
         compute_time=np.where(servable, compute_time[cheapest_place], np.nan),
         servable_to=edge,
-        stopped_by=stopped,
+        stopped_by=stopped_by,
     )
 
 

@@ -172,12 +172,12 @@ def _repeated(points: Points, work: PlanWorkload, space: Space, steps: Array, pr
     keeping_up = np.maximum(points.reading, _BUSY) / np.where(busy > 0, busy, 1.0)
     faster = np.where(busy > 0, np.minimum(faster, keeping_up), faster)
     unit = points.workers * points.batch / (work.output * points.time_per_output_token) * faster
-    own = (points.gpus - points.encoders) / points.units
-    units, encoders = most_units(float(space.gpus), own, points.encoders / points.units * faster)
+    own_gpus = (points.gpus - points.encoders) / points.units
+    units, encoders = most_units(float(space.gpus), own_gpus, points.encoders / points.units * faster)
     # Slower encoders wait longer rather than take what the deployment runs on.
-    encoders = np.minimum(encoders, np.floor(space.gpus - units * own))
+    encoders = np.minimum(encoders, np.floor(space.gpus - units * own_gpus))
     return replace(
-        repeated(points, units, own, encoders, unit),
+        repeated(points, units, own_gpus, encoders, unit),
         concurrency=unit * (prompts + work.output * steps),
         time_to_first_token=prompts,
         time_per_output_token=steps,
@@ -190,9 +190,9 @@ def _room(points: Points, result: SearchResult, system: System, work: PlanWorklo
     for place, variant in enumerate(space.variants):
         at = np.flatnonzero((points.variant == place) & (points.prefill < 0))
         if len(at):
-            used, layout = np.unique(points.layout[at], return_inverse=True)
+            used_layouts, layout = np.unique(points.layout[at], return_inverse=True)
             budgets, budget = np.unique(points.chunk[at], return_inverse=True)
-            layouts = [result.layouts[int(i)] for i in used]
+            layouts = [result.layouts[int(i)] for i in used_layouts]
             context = work.input + work.output
             sequences = held_as_launched(variant.architecture, system, layouts, budgets.tolist(), space.server, context)
             room[at] = sequences[layout, budget]

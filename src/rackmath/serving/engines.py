@@ -163,8 +163,8 @@ def fuses_experts(family: str, year: float, chip: Chip, architecture: Architectu
         for weight in layer_weights(layer, architecture.hidden)
         if weight.role == "experts"
     }
-    gated = all(f.gated for layer, _ in architecture.groups for f in layer.feed_forwards if isinstance(f, Experts))
-    return gated and rates == {"fp8"}
+    is_gated = all(f.gated for layer, _ in architecture.groups for f in layer.feed_forwards if isinstance(f, Experts))
+    return is_gated and rates == {"fp8"}
 
 
 def engine_at(chip: Chip, family: str, year: float, eager: bool = False) -> EngineVersion:

@@ -138,7 +138,7 @@ def fleet(
     capacity = replicas * unit_tokens_per_second
     of_rack = bill.accelerators if bill else system.domain
     racks = ceil(gpus / of_rack)
-    billed = racks * of_rack if system.domain > 1 else gpus
+    billed_gpus = racks * of_rack if system.domain > 1 else gpus
     power = system.chip.power
     capital = None if bill is None else (racks * bill.price[0], racks * bill.price[1])
     return DayFleet(
@@ -151,6 +151,6 @@ def fleet(
         memory_capital=None
         if bill is None or capital is None
         else (capital[0] * bill.memory_share[0], capital[1] * bill.memory_share[1]),
-        usd_per_million=None if price is None else billed * price / tokens_per_second * 1e6,
+        usd_per_million=None if price is None else billed_gpus * price / tokens_per_second * 1e6,
         hours=hours * tokens_per_second / capacity,
     )

@@ -102,10 +102,10 @@ class Place:
     """Where the first rank runs that holds this worker's routed experts only."""
 
 
-def longest_request(mean: float, trained: int | None) -> int:
+def longest_request(mean: float, trained_length: int | None) -> int:
     """Twice the mean request, in whole thousands, and no more than the model was trained for. [tokens]"""
     room = math.ceil(2 * mean / _STEP) * _STEP
-    return max(min(room, trained or room), math.ceil(mean))
+    return max(min(room, trained_length or room), math.ceil(mean))
 
 
 def one_each(server: LaunchedWorker) -> tuple[LaunchedWorker, int]:

@@ -72,23 +72,23 @@ def launch_script(engine: str, workers: Sequence[tuple[LaunchedWorker, int]], sy
     if any(server.layout.ffn for server, _ in workers) and engine != "vllm":
         return NOT_WRITTEN.format(engine=engine)
     alone = [(server, many * copies) for s, many in server_pairs(workers) for server, copies in [one_each(s)]]
-    placed = _placed(alone, system)
-    boxes = 1 + max(box for place in placed for box in place.boxes)
+    server_places = _placed(alone, system)
+    boxes = 1 + max(box for place in server_places for box in place.boxes)
 
     def name(box: int) -> str:
         return "127.0.0.1" if boxes == 1 else f"box-{box + 1}"
 
     blocks: list[tuple[str, list[int]]] = []
     for box in range(boxes):
-        on_box = [place for place in placed if box in place.boxes]
+        on_box = [place for place in server_places if box in place.boxes]
         kinds = [list(group) for _, group in groupby(on_box, key=lambda place: (place.server.role, place.boxes))]
-        text = "\n\n".join(_commands(engine, group, box, name, system, len(placed)) for group in kinds)
+        text = "\n\n".join(_commands(engine, group, box, name, system, len(server_places)) for group in kinds)
         if blocks and blocks[-1][0] == text:
             blocks[-1][1].append(box)
         else:
             blocks.append((text, [box]))
     parts = [f"{_heading(places, boxes)}{text}" for text, places in blocks if text]
-    addressed_places = [place for place in placed if place.server.role != FFN]
+    addressed_places = [place for place in server_places if place.server.role != FFN]
     if len(addressed_places) > 1:
         parts.append(_router(engine, addressed_places, name))
     return "\n\n".join(parts)
@@ -179,28 +179,28 @@ def _commands(
     return f"{title}{devices}for i in {' '.join(map(str, range(many)))}; do\n{command}\ndone"
 
 
-def _router(engine: str, placed: Sequence[_ServerPlace], name: Callable[[int], str]) -> str:
-    if len(placed) > _MOST:
-        return f"# {len(placed):,} servers: put them behind a load balancer of your own"
-    pools = any(place.server.role for place in placed)
+def _router(engine: str, places: Sequence[_ServerPlace], name: Callable[[int], str]) -> str:
+    if len(places) > _MOST:
+        return f"# {len(places):,} servers: put them behind a load balancer of your own"
+    pools = any(place.server.role for place in places)
     if engine in ("trtllm", "llama.cpp"):
-        return _front(engine, placed, name)
+        return _front(engine, places, name)
     flags = [f"--port {FRONT[engine]}", "--policy round_robin"]
     if pools:
         flags.append("--vllm-pd-disaggregation" if engine == "vllm" else "--pd-disaggregation")
-        flags += list(_pool_urls(engine, placed, name))
+        flags += list(_pool_urls(engine, places, name))
     else:
-        flags.append("--worker-urls " + " ".join(_url(engine, place, name) for place in placed))
+        flags.append("--worker-urls " + " ".join(_url(engine, place, name) for place in places))
     command = "vllm-router" if engine == "vllm" else "python -m sglang_router.launch_router"
     where = "# the router, which users reach" + ("" if name(0) == "127.0.0.1" else ", on box-1")
     return where + "\n" + " \\\n  ".join([f"{command} {flags[0]}", *flags[1:]])
 
 
-def _front(engine: str, placed: Sequence[_ServerPlace], name: Callable[[int], str]) -> str:
+def _front(engine: str, server_places: Sequence[_ServerPlace], name: Callable[[int], str]) -> str:
     """TensorRT-LLM's proxy before two pools; neither it nor llama.cpp has a router before equal workers."""
 
     def addresses(role: str) -> list[str]:
-        places = (place for place in placed if place.server.role == role)
+        places = (place for place in server_places if place.server.role == role)
         return [_url(engine, place, name).removeprefix("http://") for place in places]
 
     if alike := addresses(""):
@@ -208,8 +208,8 @@ def _front(engine: str, placed: Sequence[_ServerPlace], name: Callable[[int], st
     return "# the proxy, which users reach\n" + proxy(FRONT["trtllm"], addresses("prefill"), addresses("decode"))
 
 
-def _pool_urls(engine: str, placed: Sequence[_ServerPlace], name: Callable[[int], str]) -> Iterator[str]:
-    for role, members in groupby(placed, key=lambda place: place.server.role):
+def _pool_urls(engine: str, places: Sequence[_ServerPlace], name: Callable[[int], str]) -> Iterator[str]:
+    for role, members in groupby(places, key=lambda place: place.server.role):
         for place in members:
             port = f" {_LINK_PORTS[engine] + place.slot}" if engine == "sglang" and role == "prefill" else ""
             yield f"--{role} {_url(engine, place, name)}{port}"

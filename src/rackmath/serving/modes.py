@@ -163,17 +163,17 @@ def levers(
         "and other formats": (system, space),
         "and twice the memory bandwidth": (faster, space),
     }
-    last_question, other = (system, space), result
+    last_question, with_lever = (system, space), result
     for name, question in questions.items():
         # One search answers the first two, the search of ``state`` all formats.
         if question != last_question:
             last_question, (on, choices) = question, question
-            other = result if question == (system, space) else search(on, work, limits, choices, losses, s)
-        q = other.points
+            with_lever = result if question == (system, space) else search(on, work, limits, choices, losses, s)
+        q = with_lever.points
         inside = np.flatnonzero(q.time_to_first_token <= limits.time_to_first_token)
         if name == "a smaller batch":
             inside = np.array(
-                [i for i in inside if _deployment(other, int(i)) == deployment],
+                [i for i in inside if _deployment(with_lever, int(i)) == deployment],
                 dtype=np.int64,
             )
         quick = inside[q.time_per_output_token[inside] <= target]
@@ -183,7 +183,7 @@ def levers(
             else int(inside[np.argmin(q.time_per_output_token[inside])])
         )
         speed_ratio, price = _ratio(q, fastest_place, p, standard)
-        yield Lever(name=name, reached=speed_ratio, price=price, place=fastest_place if other is result else None)
+        yield Lever(name=name, reached=speed_ratio, price=price, place=fastest_place if with_lever is result else None)
 
 
 def _deployment(search: SearchResult, place: int) -> tuple[str, bool]:

@@ -82,8 +82,8 @@ def offload(
         Whether all routed experts move, even where they would fit.
     """
     ranks = float(layout.gpus)
-    used = memory(architecture, layout, sequences, context, sequences, capacity)
-    excess = (float(used.total) - USABLE * capacity) * ranks
+    memory_use = memory(architecture, layout, sequences, context, sequences, capacity)
+    excess = (float(memory_use.total) - USABLE * capacity) * ranks
     everything = list(_moves(architecture, sequences, context))
     bytes_read = sum(move.read for move in everything) + _head(architecture)
     moves: list[_Move] = []

@@ -157,12 +157,12 @@ def at_rate(
         high = np.broadcast_to(np.log(capacity), shape).ravel()
         low = np.full_like(high, np.log(_IDLEST))
 
-        def surplus(logarithms: Array, which: Places) -> Array:
+        def surplus(logarithms: Array, places: Places) -> Array:
             """Logarithm of a batch over the sequences that arrive while its tokens are written."""
             every = high.copy()
-            every[which] = logarithms
+            every[places] = logarithms
             arriving = rate * load.output * times(np.exp(every).reshape(shape))[1]
-            return (every - np.log(np.broadcast_to(arriving, shape).ravel()))[which]
+            return (every - np.log(np.broadcast_to(arriving, shape).ravel()))[places]
 
         batch = zeros(surplus, low, high, _CLOSE)
         if np.isnan(batch).any():
@@ -173,7 +173,7 @@ def at_rate(
     busy = load.output * tpot
     # A batch with room left grows with its steps: only one that is full sends requests to wait.
     full = np.greater_equal(running, capacity * (1 - _FULL))
-    served = minimum(np.where(full, running / busy, np.inf), layout.data / maximum(in_turn(prompt, s), INSTANT))
+    capacity_rate = minimum(np.where(full, running / busy, np.inf), layout.data / maximum(in_turn(prompt, s), INSTANT))
     unmet = (
         s.arrival
         + until_begun(t.step, running / layout.data, load.looks, s)
@@ -181,12 +181,12 @@ def at_rate(
         + prompts_met(t, running, busy, load, layout.data)
     )
     is_finite = np.isfinite(load.concurrency)
-    late = np.where(is_finite, load.concurrency, 0.0) * maximum(1 / served - 1 / rate, 0.0) / 2
+    late = np.where(is_finite, load.concurrency, 0.0) * maximum(1 / capacity_rate - 1 / rate, 0.0) / 2
     return Steady(
         time_per_output_token=tpot,
         time_to_first_token=unmet + late,
         median_to_first_token=unmet + late,
-        requests_per_second=minimum(rate, served),
+        requests_per_second=minimum(rate, capacity_rate),
         running=running,
         decode=t.step,
         prefill=prompt,

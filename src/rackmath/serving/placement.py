@@ -61,10 +61,11 @@ def place(experts: int, ranks: int, redundant: int | None = None) -> Placement:
         raise InputError("redundant", redundant, f"write {least}, or {ranks} more at a time, to fill all ranks equally")
     if total > experts * ranks:
         raise InputError("redundant", redundant, f"write at most {experts * (ranks - 1)}: every rank has them all then")
-    dealt = (
-        _deal(experts, ranks, redundant, copied) for copied in reversed(_numbers_copied(experts, ranks, redundant))
+    placements = (
+        _deal(experts, ranks, redundant, copied_experts)
+        for copied_experts in reversed(_numbers_copied(experts, ranks, redundant))
     )
-    return min(dealt, key=lambda placement: round(float(placement.load.max()), 9))
+    return min(placements, key=lambda placement: round(float(placement.load.max()), 9))
 
 
 def place_by_load(popularity: NDArray[np.float64], ranks: int, redundant: int | None = None) -> Placement:
@@ -90,17 +91,17 @@ def _numbers_copied(experts: int, ranks: int, redundant: int) -> range:
     return range(-(-redundant // (ranks - 1)), min(redundant, experts) + 1)
 
 
-def _deal(experts: int, ranks: int, redundant: int, copied: int) -> Placement:
+def _deal(experts: int, ranks: int, redundant: int, copied_experts: int) -> Placement:
     """The first experts have the copies. What carries most tokens is dealt first, in turn, single experts in runs."""
     copies = np.ones(experts, dtype=np.int64)
-    if copied:
-        per_expert, more = divmod(redundant, copied)
-        copies[:copied] += per_expert
+    if copied_experts:
+        per_expert, more = divmod(redundant, copied_experts)
+        copies[:copied_experts] += per_expert
         copies[:more] += 1
     order = np.argsort(copies, kind="stable")
     places = np.repeat(order, copies[order])
     rank = np.arange(len(places)) % ranks
-    single = experts - copied
+    single = experts - copied_experts
     # Runs, as engines deal them; each rank keeps as many.
     rank[:single] = np.sort(rank[:single])
     return Placement(held=places[np.argsort(rank, kind="stable")].reshape(ranks, -1), copies=copies)

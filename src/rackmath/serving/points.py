@@ -59,9 +59,9 @@ class Points:
         """Count points."""
         return len(self.rate)
 
-    def taken(self, chosen: Ints | Mask) -> Points:
+    def taken(self, places: Ints | Mask) -> Points:
         """Return some of the points."""
-        return Points(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
+        return Points(**{f.name: getattr(self, f.name)[places] for f in fields(self)})
 
     @property
     def per_gpu(self) -> Array:
@@ -82,13 +82,13 @@ class Corrections:
     ranges: Mapping[str, Array]
     """90 % range of measured over corrected values, by class of measurement. (points, 2)"""
 
-    def taken(self, chosen: Ints | Mask) -> Corrections:
+    def taken(self, places: Ints | Mask) -> Corrections:
         """Return those of some of the points."""
         return Corrections(
-            decode=self.decode[chosen],
-            prefill=self.prefill[chosen],
-            distance=self.distance[chosen],
-            ranges={name: values[chosen] for name, values in self.ranges.items()},
+            decode=self.decode[places],
+            prefill=self.prefill[places],
+            distance=self.distance[places],
+            ranges={name: values[places] for name, values in self.ranges.items()},
         )
 
 

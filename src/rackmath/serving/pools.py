@@ -83,12 +83,12 @@ def two_pools(
     readers = {g: _best_readers(prefill, g) for g in sizes}
     if len(sizes) > FEW_SIZES:
         readers = {g: readers[g] for g in _worthwhile(readers)}
-    for written in np.unique(decode.gpus):
+    for writer_gpus in np.unique(decode.gpus):
         blocks: list[Points] = []
-        writers = np.flatnonzero(decode.gpus == written)
+        writers = np.flatnonzero(decode.gpus == writer_gpus)
         columns = _DecodePools.of(decode, writers, work, np.array(space.draft_tokens), np.array(space.chunks))
         for read, options in readers.items():
-            for prefill_workers, workers in _worker_counts(int(read), int(written), space):
+            for prefill_workers, workers in _worker_counts(int(read), int(writer_gpus), space):
                 block = _Block(system, work, architecture, prefill, s, columns, options, prefill_workers, workers)
                 points, pairs, good = block.points(space, limits.time_to_first_token)
                 count, fit_count = count + pairs, fit_count + good
@@ -112,12 +112,12 @@ def _worthwhile(readers: Mapping[float, _PrefillPools]) -> list[float]:
     return sorted(set(sizes[undominated(per_gpu, alone)].tolist()))
 
 
-def _worker_counts(read: int, written: int, space: Space) -> Iterator[tuple[int, int]]:
+def _worker_counts(read: int, writer_gpus: int, space: Space) -> Iterator[tuple[int, int]]:
     """Workers of both pools of a unit that is no repetition of a smaller one."""
     most = min(space.gpus, space.largest_unit)
     for prefill_workers in range(1, MOST_WORKERS + 1):
         for workers in range(1, MOST_WORKERS + 1):
-            if gcd(prefill_workers, workers) == 1 and prefill_workers * read + workers * written <= most:
+            if gcd(prefill_workers, workers) == 1 and prefill_workers * read + workers * writer_gpus <= most:
                 yield prefill_workers, workers
 
 
@@ -161,22 +161,24 @@ class _DecodePools:
     gpus: float
 
     @staticmethod
-    def of(decode: DecodeOptions, chosen: Ints, work: PlanWorkload, draft_tokens: Array, chunks: Array) -> _DecodePools:
+    def of(
+        decode: DecodeOptions, layouts_of_size: Ints, work: PlanWorkload, draft_tokens: Array, chunks: Array
+    ) -> _DecodePools:
         """Flatten the options of some layouts, sorted by layout and time; batches that do not fit are left out."""
         s = decode.scheduling
-        place, b, d = (x.ravel() for x in np.indices((len(chosen), len(decode.batches), len(draft_tokens))))
+        place, b, d = (x.ravel() for x in np.indices((len(layouts_of_size), len(decode.batches), len(draft_tokens))))
         groups = np.array([float(x.data) for x in decode.layouts])
-        tokens = decode.batches[b] / groups[chosen[place]] * (1 + draft_tokens[d])
+        tokens = decode.batches[b] / groups[layouts_of_size[place]] * (1 + draft_tokens[d])
         chunk = np.minimum(np.searchsorted(chunks, tokens), len(chunks) - 1)
-        fits = decode.batches[b] <= decode.capacity[chosen[place], chunk]
+        fits = decode.batches[b] <= decode.capacity[layouts_of_size[place], chunk]
         place, b, d, chunk = place[fits], b[fits], d[fits], chunk[fits]
-        tpot = decode.step[chosen[place], b, d] / np.asarray(s.accepted(draft_tokens))[d]
+        tpot = decode.step[layouts_of_size[place], b, d] / np.asarray(s.accepted(draft_tokens))[d]
         rate = decode.batches[b] / tpot
         order = np.lexsort((-rate, tpot, place))
         place, b, d, chunk = place[order], b[order], d[order], chunk[order]
-        layout = chosen[place]
+        layout = layouts_of_size[place]
         ranks = np.array([float(x.tensor * x.pipeline) for x in decode.layouts])
-        lifted = np.unique(rate[order], return_inverse=True)[1] + place * (len(rate) + 1.0)
+        rank = np.unique(rate[order], return_inverse=True)[1] + place * (len(rate) + 1.0)
         return _DecodePools(
             layout=layout,
             batch=decode.batches[b],
@@ -185,14 +187,14 @@ class _DecodePools:
             tpot=tpot[order],
             chunk=chunks[chunk],
             lanes=ranks[layout],
-            rank=lifted,
-            gpus=float(decode.gpus[chosen[0]]),
+            rank=rank,
+            gpus=float(decode.gpus[layouts_of_size[0]]),
         )
 
-    def undominated(self, meant: Mask) -> Mask:
+    def undominated(self, candidates: Mask) -> Mask:
         """Which of the meant writers no other of their layout beats in both time and rate."""
-        best = np.maximum.accumulate(np.where(meant, self.rank, -1.0))
-        return meant & (self.rank > np.concatenate([[-1.0], best[:-1]]))
+        best = np.maximum.accumulate(np.where(candidates, self.rank, -1.0))
+        return candidates & (self.rank > np.concatenate([[-1.0], best[:-1]]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

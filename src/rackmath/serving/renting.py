@@ -59,18 +59,18 @@ def _in_boxes(points: Points, space: Space) -> Points:
     return replace(points, billed=np.minimum(np.ceil(points.gpus / space.box) * space.box, space.gpus))
 
 
-def most_units(gpus: float, unit: Array, each: Array) -> tuple[Array, Array]:
-    """Most units of so many accelerators, and encoders, ``each`` for a unit before rounding, that ``gpus`` hold."""
-    units = np.maximum(np.floor(gpus / (unit + each) + 1e-9), 1.0)
-    encoders = _whole(units * each)
+def most_units(gpus: float, unit: Array, encoders_each: Array) -> tuple[Array, Array]:
+    """Most units of ``unit`` accelerators and ``encoders_each`` to a unit before rounding, that ``gpus`` hold."""
+    units = np.maximum(np.floor(gpus / (unit + encoders_each) + 1e-9), 1.0)
+    encoders = _whole(units * encoders_each)
     over = units * unit + encoders > gpus
     units = np.where(over, np.maximum(np.floor((gpus - encoders) / unit + 1e-9), 1.0), units)
-    return units, np.where(over, _whole(units * each), encoders)
+    return units, np.where(over, _whole(units * encoders_each), encoders)
 
 
-def repeated(points: Points, units: Array, own: Array, encoders: Array, rate: Array) -> Points:
-    """The same deployments as so many units of ``own`` accelerators and ``rate`` each, with encoders beside them."""
-    gpus = units * own + encoders
+def repeated(points: Points, units: Array, own_gpus: Array, encoders: Array, rate: Array) -> Points:
+    """The same deployments as ``units`` of ``own_gpus`` accelerators and ``rate`` each, with encoders beside them."""
+    gpus = units * own_gpus + encoders
     return replace(points, units=units, encoders=encoders, gpus=gpus, billed=gpus, rate=units * rate)
 
 

@@ -69,10 +69,12 @@ def scheduler(
     draft_tokens : int
         Tokens that a step speculates for each sequence. [tokens]
     """
-    own = SCHEDULERS.get(family, SCHEDULERS["vllm"])
-    policy = policy or own.policy
+    engine_default = SCHEDULERS.get(family, SCHEDULERS["vllm"])
+    policy = policy or engine_default.policy
     if preemption is None:
         # A batch that stays together, or writes several tokens at once, has room for whole answers.
         whole = policy == "static" or draft_tokens
-        preemption = "reserve" if whole else own.preemption if policy == own.policy else "recompute"
-    return replace(own, policy=policy, preemption=preemption, block=block or own.block)
+        preemption = (
+            "reserve" if whole else engine_default.preemption if policy == engine_default.policy else "recompute"
+        )
+    return replace(engine_default, policy=policy, preemption=preemption, block=block or engine_default.block)

@@ -95,9 +95,11 @@ def search(
             if space.afd:
                 decode = with_experts_apart(decode, system, work, space, variant.architecture, losses)
                 layouts += decode.layouts[len(grid.layouts) :]
-            pooled, n, good = two_pools(system, work, limits, space, variant.architecture, decode, prefill, scheduling)
+            pooled_points, n, good = two_pools(
+                system, work, limits, space, variant.architecture, decode, prefill, scheduling
+            )
             count, fitting = count + n, fitting + good
-            parts.append(_placed(encoded_apart(pooled, system, space, apart, losses), place, start))
+            parts.append(_placed(encoded_apart(pooled_points, system, space, apart, losses), place, start))
     points = joined(parts)
     if not len(points):
         raise DoesNotFit(
@@ -200,8 +202,8 @@ def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> t
     groups = grid.groups[:, None, None, None]
     draft_tokens = np.array(space.draft_tokens)[None, None, :, None]
     # Passes fill up only where enough requests finish at a time.
-    filled = batch / groups >= grid.together
-    prompt = np.where(filled, grid.full[:, None, None, :], grid.alone[:, None, None, :])
+    is_full = batch / groups >= grid.together
+    prompt = np.where(is_full, grid.full[:, None, None, :], grid.alone[:, None, None, :])
     load = Load(
         concurrency=batch,
         input=work.input,

@@ -131,8 +131,8 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     turn = s.interruption * minimum(t.prompt, t.beside) / stages
     if load.wave:
         return settled_wave(t, limit, capacity, turn, load, groups, s)
-    passed = groups / maximum(in_turn(turn, s), INSTANT)
-    loop = balance(t, limit, time_to_first_token(t, limit, load, groups, s), passed, load, groups, s)
+    prompt_rate = groups / maximum(in_turn(turn, s), INSTANT)
+    loop = balance(t, limit, time_to_first_token(t, limit, load, groups, s), prompt_rate, load, groups, s)
     first = maximum(loop.first, limit / loop.rate - load.output * loop.tpot)
     waiting = np.where(np.isfinite(load.concurrency), maximum(load.concurrency - limit, 0.0), 0.0) / loop.rate
     return Steady(
@@ -148,25 +148,25 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
 
 
 def settled_pools(
-    t: PassTimes, served: Number, capacity: Number, load: Load, s: Scheduling, transfer: Number = 0.0
+    t: PassTimes, served_rate: Number, capacity: Number, load: Load, s: Scheduling, transfer: Number = 0.0
 ) -> Steady:
     """Balance of two pools: the slower one sets the rate, the rest of the users wait before it.
 
     Parameters
     ----------
-    served : Number
+    served_rate : Number
         Prompts that the prefill pool reads per second. [requests/s]
     transfer : Number
         Time to send a prompt's cache to the pool that answers. [s]
     """
     tpot = t.step / s.accepted(load.draft_tokens)
     busy = load.output * tpot
-    readers = served * t.prompt
+    readers = served_rate * t.prompt
     held_up = burst(t, load.concurrency, readers, s)
     # A cache that has come waits for a step of the pool that answers.
     median = s.arrival + t.alone + transfer + until_begun(t.step, 1.0, load.looks, s)
     first = median + held_up
-    rate = minimum(minimum(load.concurrency / (first + busy), served), maximum(capacity, 1.0) / busy)
+    rate = minimum(minimum(load.concurrency / (first + busy), served_rate), maximum(capacity, 1.0) / busy)
     return Steady(
         time_per_output_token=tpot,
         time_to_first_token=maximum(load.concurrency / rate - busy, first),
@@ -221,7 +221,7 @@ def waited_beside(
     load: Load,
     present: Number,
     prompt: Number,
-    added: Number,
+    added_time: Number,
     step: Number,
     s: Scheduling,
 ) -> Number:
@@ -233,8 +233,8 @@ def waited_beside(
     tokens = present * (1 + load.draft_tokens) + minimum(
         maximum(load.input - load.cached_tokens, 1.0), load.max_num_batched_tokens
     )
-    mixed = maximum(added, started(0.0, architecture, s, tokens) - step)
-    return s.mixed * mixed + (1 - s.mixed) * prompt
+    mixed_time = maximum(added_time, started(0.0, architecture, s, tokens) - step)
+    return s.mixed * mixed_time + (1 - s.mixed) * prompt
 
 
 def decode_time(layout: Layout, load: Load, running: Number, timer: Timer) -> Number:

@@ -26,12 +26,12 @@ def file_of(architecture: Architecture, family: str) -> str | None:
     Files of llama.cpp hold no floats of 8 bits, and no integers of 4 bits as GPTQ, AWQ or vLLM have them; beside
     experts in MXFP4 they hold 8-bit blocks.
     """
-    own = main_format(architecture)
-    if not reads_own_files(family) or own.bits > 8:
+    own_format = main_format(architecture)
+    if not reads_own_files(family) or own_format.bits > 8:
         return None
-    if own.name == "mxfp4":
+    if own_format.name == "mxfp4":
         return "mxfp4_moe"
-    return None if own.name in GGUF_TENSORS else "q8_0" if own.bits == 8 else "q4_0"
+    return None if own_format.name in GGUF_TENSORS else "q8_0" if own_format.bits == 8 else "q4_0"
 
 
 def format_notes(family: str, weights: Sequence[str]) -> tuple[str, ...]:
@@ -72,14 +72,16 @@ def supported(
     for; caches as the checkpoint has them, and in 8 bit where the chip has it. An engine that
     makes files of its own has these instead. What a narrower format does to answers is not judged.
     """
-    own = main_format(architecture)
+    own_format = main_format(architecture)
     have = dict(chip.rates)
     if reads_own_files(family):
-        narrower = [name for name in _FILES if weight_format(name).bits < own.bits]
-        weights = weights or [file_of(architecture, family) or own.name, *narrower]
+        narrower = [name for name in _FILES if weight_format(name).bits < own_format.bits]
+        weights = weights or [file_of(architecture, family) or own_format.name, *narrower]
         kv = kv or [architecture.cache_format.name]
     if not weights:
-        weights = [own.name] + [n for n, bits in _NARROWER if bits < own.bits and FORMATS[n].compute in have]
+        weights = [own_format.name] + [
+            n for n, bits in _NARROWER if bits < own_format.bits and FORMATS[n].compute in have
+        ]
     if not kv:
         kv = [architecture.cache_format.name]
         kv += ["fp8"] if architecture.cache_format.bits > 8 and "fp8" in have else []

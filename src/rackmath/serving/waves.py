@@ -87,8 +87,8 @@ def _starts(
     unequal = fill / 2 + later * fill + later**2 * round_time / 2
     middle = before * round_time + place * fill
     middle_unequal = minimum(before + place, 1.0) * fill + maximum(before + place - 1, 0.0) * round_time
-    varied = np.greater(load.varied, 0)
-    return np.where(varied, unequal, alike) / (full + rest), np.where(varied, middle_unequal, middle)
+    is_varied = np.greater(load.varied, 0)
+    return np.where(is_varied, unequal, alike) / (full + rest), np.where(is_varied, middle_unequal, middle)
 
 
 def _rounds(rounds: Number) -> tuple[Number, Number]:
@@ -113,11 +113,11 @@ def _ending(
     reception, turn = of_burst(t.prompt, s)
     _, rest = _rounds(load.concurrency / limit)
     last = np.where(np.greater(load.varied, 0) | (rest == 0), limit, rest * limit)
-    waited = (load.concurrency - last) / loop.rate
+    wait = (load.concurrency - last) / loop.rate
     prompt_seconds = s.arrival + t.alone + others(load.concurrency, groups) * reception + others(last, groups) * turn
     step = t.lone_step + (t.step - t.lone_step) * minimum(last / running, 1.0)
     tail = load.varied * load.output * np.log(maximum(load.concurrency, 3.0)) * t.lone_step
-    return waited + prompt_seconds + load.output * step / s.accepted(load.draft_tokens) + tail
+    return wait + prompt_seconds + load.output * step / s.accepted(load.draft_tokens) + tail
 
 
 def _of_tokens(
@@ -135,10 +135,10 @@ def _of_tokens(
     others_met = _of_other_passes(t, size, groups, s)
     # Answers of one length stay beside those whose prompts were read in the same pass.
     later = np.where(np.greater(load.varied, 0), share_met(limit, groups, s), others_met) * loop.decoding
-    met = part * others_met * size * prompts_beside_answer(size, load, groups, s) + (1 - part) * later
-    met = minimum(met / maximum(load.output, 1.0), prompts_read(load, s))
+    prompts_met = part * others_met * size * prompts_beside_answer(size, load, groups, s) + (1 - part) * later
+    prompts_met = minimum(prompts_met / maximum(load.output, 1.0), prompts_read(load, s))
     running = maximum(part * batch_of_wave(size, load, groups, s) + (1 - part) * loop.decoding, 1.0)
-    return running, t.step / s.accepted(load.draft_tokens) + s.interruption * met * t.beside
+    return running, t.step / s.accepted(load.draft_tokens) + s.interruption * prompts_met * t.beside
 
 
 def _of_other_passes(t: PassTimes, users: Number, groups: Number, s: Scheduling) -> Number:
@@ -216,5 +216,5 @@ def _of_requests(
     middle = len(_QUANTILES) // 2
     mean = part * (step + price * by_length.mean(axis=-1)) + (1 - part) * tpot
     median = part * (step + price * by_length[..., middle]) + (1 - part) * tpot
-    varied = np.greater(load.varied, 0)
-    return np.where(varied, mean, tpot), np.where(varied, median, tpot)
+    is_varied = np.greater(load.varied, 0)
+    return np.where(is_varied, mean, tpot), np.where(is_varied, median, tpot)

@@ -50,10 +50,13 @@ def _that_hold(
     layouts: list[Layout] = []
     for gpus in sizes:
         for layout in engine_layouts(architecture, gpus, space.engine):
-            layouts += [replace(layout, context_parallel=cut) for cut in context_widths(layout, architecture)]
+            layouts += [
+                replace(layout, context_parallel=context_parallel)
+                for context_parallel in context_widths(layout, architecture)
+            ]
     if not layouts:
         return [], np.zeros((0, len(space.chunks)))
-    held = held_as_launched(architecture, system, layouts, space.chunks, space.server, work.input + work.output)
-    sequences = np.minimum(held, most_sequences(space.engine))
+    room = held_as_launched(architecture, system, layouts, space.chunks, space.server, work.input + work.output)
+    sequences = np.minimum(room, most_sequences(space.engine))
     fits = np.flatnonzero(sequences.max(axis=1) >= np.array([float(layout.data) for layout in layouts]))
     return [layouts[int(i)] for i in fits], sequences[fits]

@@ -116,8 +116,8 @@ class Space:
     @property
     def server(self) -> EngineStart:
         """How engines are started, but for their part of the memory and their budget."""
-        own = self.draft is None and any(self.draft_tokens)
-        return EngineStart(family=self.engine, graphs=self.graphs, speculative=own, draft=self.draft)
+        has_own_drafts = self.draft is None and any(self.draft_tokens)
+        return EngineStart(family=self.engine, graphs=self.graphs, speculative=has_own_drafts, draft=self.draft)
 
     def __post_init__(self) -> None:
         """Refuse a budget that is none."""

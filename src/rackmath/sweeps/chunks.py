@@ -43,9 +43,9 @@ class Chunk:
         return hashlib.sha256(f"{__version__} {self.text}".encode()).hexdigest()[:20]
 
 
-def chunk_of(kind: str, **what: Any) -> Chunk:
+def chunk_of(kind: str, **request: Any) -> Chunk:
     """Write down a chunk."""
-    return Chunk(json.dumps({"kind": kind, **what}, sort_keys=True))
+    return Chunk(json.dumps({"kind": kind, **request}, sort_keys=True))
 
 
 def plan_chunks(cases: Sequence[Mapping[str, Any]]) -> list[Chunk]:
@@ -65,14 +65,14 @@ def computed(chunk: Chunk) -> pl.DataFrame:
 
     Errors: :class:`InputError` for what is unknown or out of range.
     """
-    what = json.loads(chunk.text)
-    if what["kind"] == "grid":
-        return grids.evaluated(what["case"], what["axes"], what["start"], what["stop"])
-    if what["kind"] == "replay":
-        return pl.DataFrame([replay(what["request"], what["end"])])
-    if what["kind"] == "window":
-        return pl.DataFrame([windows.window(what["request"], what["lead"], what["length"])])
-    return pl.DataFrame([plans.row(case) for case in what["cases"]], infer_schema_length=None)
+    request = json.loads(chunk.text)
+    if request["kind"] == "grid":
+        return grids.evaluated(request["case"], request["axes"], request["start"], request["stop"])
+    if request["kind"] == "replay":
+        return pl.DataFrame([replay(request["request"], request["end"])])
+    if request["kind"] == "window":
+        return pl.DataFrame([windows.window(request["request"], request["lead"], request["length"])])
+    return pl.DataFrame([plans.row(case) for case in request["cases"]], infer_schema_length=None)
 
 
 def replay(fields: Mapping[str, Any], end: int | None) -> dict[str, str]:

@@ -75,7 +75,9 @@ def evaluated(case: Mapping[str, Any], axes: Mapping[str, Sequence[float]], star
         context=point["context"],
         cached_tokens=point["cached_tokens"],
         draft_tokens=point["draft_tokens"],
-        accepted=constants_file.scheduling_of(engine).accepted(point["draft_tokens"]) if phase == "decode" else None,
+        accepted_tokens=constants_file.scheduling_of(engine).accepted(point["draft_tokens"])
+        if phase == "decode"
+        else None,
         phase=phase,
         losses=None if case["ideal"] else constants_file.losses_of(system, engine, question_of(phase, engine)),
         threads=False,

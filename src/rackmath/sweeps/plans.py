@@ -96,8 +96,8 @@ def cases(axes: Mapping[str, Any], sweeps: Mapping[str, Sequence[Any]]) -> Itera
         case = {**DEFAULTS, **axes, **dict(zip(sweeps, values, strict=True))}
         architecture, system = catalogue.model(case["model"]), catalogue.system(case["on"])
         if case["weights"] is None:
-            own = dict.fromkeys(v.weights for v in supported(architecture, system.chip, family=case["engine"]))
-            yield from ({**case, "weights": name} for name in own)
+            formats = dict.fromkeys(v.weights for v in supported(architecture, system.chip, family=case["engine"]))
+            yield from ({**case, "weights": name} for name in formats)
         else:
             yield from ({**case, "weights": name} for name in names(case["weights"], "--weights"))
 

@@ -65,11 +65,11 @@ def whole_of_windows(
 
 
 def _tables(
-    chunks: Sequence[Chunk], where: RunLocation, what: str, progress: Callable[[str], None]
+    chunks: Sequence[Chunk], where: RunLocation, noun: str, progress: Callable[[str], None]
 ) -> list[pl.DataFrame]:
     """Results of chunks, in their order; those that the folder has are not computed again."""
     tables: dict[str, pl.DataFrame] = {}
-    folder = None if where.folder is None else Folder(where.folder, {"holds": f"{what} of the simulator"})
+    folder = None if where.folder is None else Folder(where.folder, {"holds": f"{noun} of the simulator"})
     if folder is not None:
         finished_chunks = folder.done()
         for chunk in chunks:
@@ -85,7 +85,7 @@ def _tables(
         if folder is not None:
             folder.keep(chunk, table)
         tables[chunk.name] = table
-        progress(f"{len(tables)} of {len(chunks)} {what}")
+        progress(f"{len(tables)} of {len(chunks)} {noun}")
     return [tables[chunk.name] for chunk in chunks]
 
 

@@ -133,8 +133,8 @@ def histogram(values: F) -> NDArray[np.int64]:
 
 def percentile(counts: NDArray[np.int64], part: float) -> float:
     """Value below which a part of what was counted lies, within half a class: a quarter of a per cent."""
-    passed = np.cumsum(counts)
-    at = int(np.searchsorted(passed, part * passed[-1]))
+    cumulative = np.cumsum(counts)
+    at = int(np.searchsorted(cumulative, part * cumulative[-1]))
     return _LOWEST * _RATIO ** (at - 0.5)
 
 

@@ -74,7 +74,7 @@ def _layers(architecture: Architecture) -> Iterator[list[Operator]]:
     for operator in operators(architecture, work):
         if not operator.layered:
             continue
-        if any(operator.name == other.name for other in group):
+        if any(operator.name == second.name for second in group):
             yield group
             group = []
         group.append(operator)
@@ -88,24 +88,24 @@ def _layer(group: list[Operator], hidden: int) -> tuple[float, float]:
         operator for operator in group if operator.kind in ("product", "experts") and np.isfinite(operator.sides[1])
     ]
     last = {product.role: product for product in products}
-    stored = again = 0.0
+    stored_bytes = again = 0.0
     for product in products:
         out, into = product.sides
         # Tokens meet a matrix once, or once for each expert that they are sent to.
         times = float(np.max(product.flops)) / (2 * out * into * _TOKENS)
-        if product is last[product.role] and len([other for other in products if other.role == product.role]) > 1:
-            stored += times * into
+        if product is last[product.role] and len([second for second in products if second.role == product.role]) > 1:
+            stored_bytes += times * into
             again += times * into
         else:
-            stored += times * out
+            stored_bytes += times * out
     experts = [product for product in products if product.kind == "experts"]
     if experts:
         out, into = experts[0].sides
-        stored += float(np.max(experts[0].flops)) / (2 * out * into * _TOKENS) * hidden
+        stored_bytes += float(np.max(experts[0].flops)) / (2 * out * into * _TOKENS) * hidden
     norms = sum(operator.sides[0] for operator in group if operator.role == "norm" and operator.name == "norm")
-    stored += 2 * norms
+    stored_bytes += 2 * norms
     again += norms
-    return stored * _BYTES, again * _BYTES
+    return stored_bytes * _BYTES, again * _BYTES
 
 
 def megatron_activations(
@@ -138,5 +138,5 @@ def megatron_activations(
         per_layer = 2.0 / (tensor if sequence_parallel else 1.0)
     else:
         per_layer = 10 / (tensor if sequence_parallel else 1.0) + 24 / tensor + scores
-    interleaved = 1 + (pipeline - 1) / (pipeline * chunks) if chunks > 1 else 1.0
-    return length * microbatch * hidden * layers * per_layer * interleaved
+    interleaving = 1 + (pipeline - 1) / (pipeline * chunks) if chunks > 1 else 1.0
+    return length * microbatch * hidden * layers * per_layer * interleaving

@@ -68,12 +68,12 @@ def depths(architecture: Architecture, layers: int) -> list[Depth]:
     ]
 
 
-def below_from(architecture: Architecture, way: str, other: str = "per block") -> int:
+def below_from(architecture: Architecture, way: str, rival: str = "per block") -> int:
     """Depth from which one way keeps less than another, at every depth beyond as well.
 
     Errors: :class:`InputError` for two ways that never change places.
     """
-    places = WAYS.index(way), WAYS.index(other)
+    places = WAYS.index(way), WAYS.index(rival)
     deepest = _DEEPEST
     for layers in range(_DEEPEST, 0, -1):
         ways = depths(architecture, layers)
@@ -81,5 +81,5 @@ def below_from(architecture: Architecture, way: str, other: str = "per block") -
             break
         deepest = layers
     if deepest == _DEEPEST:
-        raise InputError("way", way, f"does not keep less than {other} at any depth")
+        raise InputError("way", way, f"does not keep less than {rival} at any depth")
     return deepest

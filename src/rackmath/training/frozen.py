@@ -34,7 +34,7 @@ class Frozen:
     """Time of expanding weights before each product, over that of reading them at 16 bit. [1]"""
 
 
-def frozen(architecture: Architecture, length: float, stored: Format) -> Frozen:
+def frozen(architecture: Architecture, length: float, storage: Format) -> Frozen:
     """What a run with low-rank adapters leaves alone; nothing without adapters.
 
     Parameters
@@ -43,22 +43,22 @@ def frozen(architecture: Architecture, length: float, stored: Format) -> Frozen:
         With its adapters, of which one is trained.
     length : float
         Tokens of a sequence. [tokens]
-    stored : Format
+    storage : Format
         Of the frozen weights.
 
     Errors: :class:`InputError` for weights narrower than 16 bit that are trained themselves.
     """
     if architecture.adapters is None:
-        if stored.bits < BF16.bits:
-            raise InputError("--base-weights", stored.name, "only frozen weights are narrow: give --lora-rank")
+        if storage.bits < BF16.bits:
+            raise InputError("--base-weights", storage.name, "only frozen weights are narrow: give --lora-rank")
         return Frozen()
     work = Pass(phase="train", sequences=1.0, new_tokens=length, context=length)
-    own = [(_flops(op), op.kind in _PRODUCTS) for op in operators(architecture, work)]
-    total = sum(flops for flops, _ in own) + sum(_flops(op) for op in adapter_operators(architecture, work))
+    work_of = [(_flops(op), op.kind in _PRODUCTS) for op in operators(architecture, work)]
+    total = sum(flops for flops, _ in work_of) + sum(_flops(op) for op in adapter_operators(architecture, work))
     return Frozen(
-        part=sum(flops for flops, product in own if product) / total,
+        part=sum(flops for flops, product in work_of if product) / total,
         trained_part=adapter_params(architecture, architecture.adapters) / total_params(architecture),
-        expansion=_EXPANDED if stored.bits < 8 else 0.0,
+        expansion=_EXPANDED if storage.bits < 8 else 0.0,
     )
 
 

@@ -74,7 +74,7 @@ def training_memory(architecture: Architecture, system: System, options: Options
     gpus = np.array([float(layout.gpus) for layout in options.layouts]) * options.context
     params, even = _trained(architecture, options, weights, gpus)
     evenly = sum(weight_bytes(plain).values()) / gpus
-    shared = np.array([SHARDED.index(sharding) for sharding in options.sharded])
+    sharding_place = np.array([SHARDED.index(sharding) for sharding in options.sharded])
     tokens = options.microbatch * recipe.length / spread.tensor / options.context
     micro = np.maximum(recipe.sequences / (options.microbatch * spread.data), 1.0)
     ways = {way: kept(plain, way) for way in set(options.recompute)}
@@ -83,10 +83,10 @@ def training_memory(architecture: Architecture, system: System, options: Options
     flights = np.minimum(stages, micro) / stages
     flights = flights * np.where(options.chunks > 1, 1 + (stages - 1) / (stages * options.chunks), 1.0)
     return TrainingMemory(
-        weights=np.where(shared >= 3, evenly + _GATHERED * weights * stages / len(plain.layers), weights)
+        weights=np.where(sharding_place >= 3, evenly + _GATHERED * weights * stages / len(plain.layers), weights)
         + (0.0 if architecture.adapters is None else _WEIGHT * params),
-        gradients=_GRADIENT * np.where(shared >= 2, even, params),
-        optimizer=_STATES * np.where(shared >= 1, even, params),
+        gradients=_GRADIENT * np.where(sharding_place >= 2, even, params),
+        optimizer=_STATES * np.where(sharding_place >= 1, even, params),
         activations=tokens * (waiting * flights + working),
         logits=tokens * (architecture.vocabulary if architecture.head else 0.0) * 8.0,
         capacity=system.chip.memory_capacity,

@@ -80,15 +80,15 @@ def options_of(architecture: Architecture, layouts: list[tuple[Layout, int]], re
     ``layouts`` come with the ranks that share one sequence, beside those of the layout.
     """
     columns = [
-        (layout, context, micro, chunks, way, shared)
+        (layout, context, micro, chunks, way, sharding)
         for layout, context in layouts
         for micro in _MICRO
         for chunks in _CHUNKS
         if _divides(architecture, layout, recipe.sequences / float(layout.data) / micro, chunks)
         for way in recipe.recompute
-        for shared in recipe.sharded
+        for sharding in recipe.sharded
         # Weights that are gathered for every micro-batch of every stage cost more than they save.
-        if shared != "all" or layout.pipeline == 1 or len(recipe.sharded) == 1
+        if sharding != "all" or layout.pipeline == 1 or len(recipe.sharded) == 1
     ]
     return Options(
         layouts=[column[0] for column in columns],

@@ -128,8 +128,8 @@ def writing_time(sequences: float, loop: Loop, at_once: Array, step: StepTime) -
     # A token of a running answer has as many before it, in the mean, as E[q^2] / 2 E[q].
     age = spread**2 * mean / (2 * (2 * spread - 1))
     steady = step(most, np.full((1, 1), loop.prompt + age))[:, 0]
-    refilled = (sequences / most[:, 0] - 1) * mean * steady
-    return np.where(at_once >= 1, refilled + ending, np.inf)
+    refill_time = (sequences / most[:, 0] - 1) * mean * steady
+    return np.where(at_once >= 1, refill_time + ending, np.inf)
 
 
 def loop_cost(
@@ -180,15 +180,15 @@ def loop_cost(
         layout = int(writing.argmin())
         trainers = float(gpus - many * servers.gpus) if loop.lag else float(gpus)
         reading = per_replica * loop.prompt * servers.read
-        generation, trained = reading + float(writing[layout]), training / trainers
-        time = max(generation + refresh, trained) if loop.lag else generation + refresh + trained
+        generation, training_time = reading + float(writing[layout]), training / trainers
+        time = max(generation + refresh, training_time) if loop.lag else generation + refresh + training_time
         writing_seconds = many * servers.gpus * float(writing[layout])
         gpu_seconds = writing_seconds + many * servers.gpus * reading
         return LoopCost(
             time=time,
             reading_time=reading,
             writing_time=float(writing[layout]),
-            training_time=trained,
+            training_time=training_time,
             refresh_time=refresh,
             servers=many,
             rollouts_per_server=float(per_replica),

@@ -62,10 +62,10 @@ def effective_size(active: Number, experts: Number, law: RoutedLaw) -> Number:
     """
     _check(active, experts)
     # 1 / E_hat = 1 / (E - 1 + 1 / (1 / start - 1 / most)) + 1 / most
-    saturated = 1 / (1 / (experts - 1 + 1 / (1 / law.start - 1 / law.most)) + 1 / law.most)
+    saturation = 1 / (1 / (experts - 1 + 1 / (1 / law.start - 1 / law.most)) + 1 / law.most)
     dense = law.a + law.c * np.log10(law.start)
-    mixed = law.a + law.c * np.log10(saturated)
-    return active ** (mixed / dense) * (saturated / law.start) ** (law.b / dense)
+    exponent = law.a + law.c * np.log10(saturation)
+    return active ** (exponent / dense) * (saturation / law.start) ** (law.b / dense)
 
 
 def equivalent_active(dense: Number, experts: Number, law: RoutedLaw) -> Number:
@@ -74,10 +74,10 @@ def equivalent_active(dense: Number, experts: Number, law: RoutedLaw) -> Number:
     The inverse of :func:`effective_size`, in closed form.
     """
     _check(dense, experts)
-    saturated = 1 / (1 / (experts - 1 + 1 / (1 / law.start - 1 / law.most)) + 1 / law.most)
+    saturation = 1 / (1 / (experts - 1 + 1 / (1 / law.start - 1 / law.most)) + 1 / law.most)
     plain = law.a + law.c * np.log10(law.start)
-    mixed = law.a + law.c * np.log10(saturated)
-    return (dense / (saturated / law.start) ** (law.b / plain)) ** (plain / mixed)
+    exponent = law.a + law.c * np.log10(saturation)
+    return (dense / (saturation / law.start) ** (law.b / plain)) ** (plain / exponent)
 
 
 def total_size(active: Number, experts: Number) -> Number:

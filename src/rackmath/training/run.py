@@ -28,7 +28,7 @@ INTERRUPTIONS = 419 / (54 * 86_400 * 16_384)
 
 
 def step_times(
-    architecture: Architecture, system: System, options: Options, recipe: Recipe, timer: Timer, exposed: float
+    architecture: Architecture, system: System, options: Options, recipe: Recipe, timer: Timer, exposed_share: float
 ) -> Array:
     """Time of a step of each option. (options,) [s]"""
     again = {way: repeated(architecture, way, recipe.length) for way in set(options.recompute)}
@@ -46,7 +46,7 @@ def step_times(
         trained_part=frozen_parts.trained_part,
         expansion=frozen_parts.expansion,
     )
-    times = step_time(architecture, system, run, timer, exposed)
+    times = step_time(architecture, system, run, timer, exposed_share)
     return np.broadcast_to(np.asarray(times, dtype=float), (len(options),))
 
 
@@ -90,9 +90,9 @@ def reliability(gpus: float, write: float, restart: float, rate: float = INTERRU
             raise InputError(field, value, "write a time that is not negative")
     between = 1 / (rate * gpus) if rate * gpus > 0 else inf
     interval = sqrt(2 * write * between) if between < inf else inf
-    lost = (
+    overhead = (
         (write / interval if interval else 0.0) + interval / 2 / between + restart / between if between < inf else 0.0
     )
-    if not lost < 1:
+    if not overhead < 1:
         raise InputError("--restart-time", restart, "failures come faster than the run recovers")
-    return Reliability(interval=interval, useful=1 - lost)
+    return Reliability(interval=interval, useful=1 - overhead)

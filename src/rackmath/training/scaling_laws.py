@@ -89,13 +89,13 @@ class LossLaw:
     def outside(self, params: float, tokens: float) -> tuple[str, ...]:
         """What lies beyond the runs that were fitted, in words; nothing where the law interpolates."""
         reasons: list[str] = []
-        for what, value, (low, high) in (
+        for quantity, value, (low, high) in (
             ("parameters", params, self.params),
             ("tokens per parameter", tokens / params, self.per_param),
         ):
             if not low <= value <= high:
                 reasons.append(
-                    f"{what}: {value:.3g} is outside of {low:.3g} to {high:.3g}, where {self.name} was fitted"
+                    f"{quantity}: {value:.3g} is outside of {low:.3g} to {high:.3g}, where {self.name} was fitted"
                 )
         return tuple(reasons)
 
@@ -205,9 +205,9 @@ def efficiency_leverage(active: float, granularity: float, flops: float) -> floa
     _positive(active=active, granularity=granularity, flops=flops)
     if active > 1:
         raise InputError("active", active, "write the part of parameters that a token uses, at most 1")
-    saturated = 1 / (1 / (active + 1 / (1 / 0.0163 - 1 / 5.28e16)) + 1 / 5.28e16)
+    saturation = 1 / (1 / (active + 1 / (1 / 0.0163 - 1 / 5.28e16)) + 1 / 5.28e16)
     fine = log(granularity) / log(2)
-    return saturated ** (1.23 - 0.0761 * log(flops) / log(10) + 0.0167 * fine**2 - 0.117 * fine)
+    return saturation ** (1.23 - 0.0761 * log(flops) / log(10) + 0.0167 * fine**2 - 0.117 * fine)
 
 
 def critical_overhead(law: LossLaw, flops: float, part: float) -> float:

@@ -58,7 +58,7 @@ class TrainingRun:
 
 
 def step_time(
-    architecture: Architecture, system: System, run: TrainingRun, timer: Timer, exposed: Number = 0.0
+    architecture: Architecture, system: System, run: TrainingRun, timer: Timer, exposed_share: Number = 0.0
 ) -> Number:
     r"""Time of one optimizer step. [s]
 
@@ -73,7 +73,7 @@ def step_time(
     ----------
     timer : Timer
         Time of a forward pass in the phase train.
-    exposed : Number
+    exposed_share : Number
         Part of the data-parallel exchange that computation never hides. [1]
 
     Source: Narayanan et al. 2021 (bubble of the interleaved schedule).
@@ -87,12 +87,12 @@ def step_time(
     stage = stage + (2 + run.recompute) * run.expansion * weights / system.chip.memory_bandwidth
     compute = stage * (microbatches + (layout.pipeline - 1) / run.chunks)
     ranks = layout.data * run.context
-    gathered = all_gather(weights, ranks, system)
+    gather_time = all_gather(weights, ranks, system)
     # Sharded weights travel twice and their gradients once per micro-batch; else once per step.
     passes = run.sharded * (2 + run.trained_part) * microbatches
     passes = passes + (1 - run.sharded) * run.trained_part * (1 + _GRADIENT_BYTES / 2)
-    exchange = passes * gathered + microbatches * _ring(architecture, system, run, layout)
-    hidden = maximum(exchange - compute, exposed * exchange)
+    exchange = passes * gather_time + microbatches * _ring(architecture, system, run, layout)
+    hidden = maximum(exchange - compute, exposed_share * exchange)
     update = run.trained_part * _STATE_BYTES / 2 * weights / ranks / system.chip.memory_bandwidth
     return compute + hidden + update
 

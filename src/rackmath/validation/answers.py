@@ -17,7 +17,7 @@ from rackmath.validation.question_constants import QuestionConstants
 
 
 def answer(
-    group: Group, timer: Timer, k: QuestionConstants, held: Array | None, running: Array | None = None
+    group: Group, timer: Timer, k: QuestionConstants, capacity: Array | None, running: Array | None = None
 ) -> tuple[Array, Array]:
     """Numbers that a group of rows asks for, in the rows' units, and the batches behind them.
 
@@ -27,7 +27,7 @@ def answer(
         Times of passes of the group's model on its system.
     k : QuestionConstants
         Constants beside the losses, one per question.
-    held : array, optional
+    capacity : array, optional
         What :func:`~rackmath.validation.held.held_by` says; None where no requests wait.
     running : array, optional
         Batch of the decode step, where it is known already.
@@ -43,7 +43,7 @@ def answer(
     if group.kind in WITHOUT_QUEUES:
         values, batch = _passes(group, timer, k.serving)
         return values * scale, batch
-    steady, workers = _service(group, timer, k.serving, running, held)
+    steady, workers = _service(group, timer, k.serving, running, capacity)
     first, step = steady.time_to_first_token, steady.time_per_output_token
     requests, output = steady.requests_per_second * workers, group.array("output")
     by_quantity = {
@@ -67,7 +67,7 @@ def answer(
 
 
 def _service(
-    group: Group, timer: Timer, s: Scheduling, running: Array | None, held: Array | None
+    group: Group, timer: Timer, s: Scheduling, running: Array | None, capacity: Array | None
 ) -> tuple[Steady, Array]:
     """Steady state of one worker, and how many there are; pools are one."""
     load = Load(
@@ -80,7 +80,7 @@ def _service(
         max_num_seqs=group.array("max_num_seqs"),
         max_num_batched_tokens=group.array("max_num_batched_tokens"),
         varied=group.array("varied"),
-        held=held,
+        held=capacity,
         wave=group.kind == "wave",
     )
     a, system, layout, workers = group.architecture, group.system, group.layout, group.workers
@@ -143,7 +143,7 @@ def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
     return np.where(latency, total, per_pass), batch
 
 
-def _training(group: Group, timer: Timer, exposed: Number) -> Array:
+def _training(group: Group, timer: Timer, exposed_share: Number) -> Array:
     """Tokens per second of training steps. (questions,)"""
     run = group.training
-    return np.asarray(tokens_per_second(run, step_time(group.architecture, group.system, run, timer, exposed)))
+    return np.asarray(tokens_per_second(run, step_time(group.architecture, group.system, run, timer, exposed_share)))

@@ -31,21 +31,21 @@ _METRICS = (
 )
 
 
-def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, str]]:
+def rows_of(data: Mapping[str, Any], columns: Mapping[str, str]) -> list[dict[str, str]]:
     """Rows of one benchmark run, one for each number that can be predicted.
 
     Parameters
     ----------
     data : mapping
         The JSON object.
-    said : mapping
+    columns : mapping
         Columns that it leaves out; ``hardware`` is always needed, ``engine`` where ``vllm bench serve`` asked another
         engine than vLLM.
 
     Errors: :class:`InputError` for unknown columns, and for a file without known numbers.
     """
-    checked_columns(said, "the JSON of a benchmark")
-    model = said.get("model") or str(data.get("model_id") or data.get("model") or "")
+    checked_columns(columns, "the JSON of a benchmark")
+    model = columns.get("model") or str(data.get("model_id") or data.get("model") or "")
     if not model:
         raise InputError("--set", "model", "the file names no model: add --set model=...")
     users, rate = _number(data, "max_concurrency", "conc"), _number(data, "request_rate")
@@ -64,7 +64,7 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
         "date": _date(str(data.get("date", ""))),
         "confidence": "high",
         "source": "benchmark of the user's own",
-        **said,
+        **columns,
     }
     rows: list[dict[str, str]] = []
     for key, metric, statistic, per, scale in _METRICS:
@@ -80,12 +80,12 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
 
 def _equal(data: Mapping[str, Any]) -> bool:
     """Whether all requests are as long: of lengths that differ, sums over many are hardly whole multiples."""
-    completed = _number(data, "completed")
+    completion_count = _number(data, "completed")
     totals = (_number(data, "total_input_tokens"), _number(data, "total_output_tokens"))
     return (
-        completed is not None
-        and completed >= _MANY
-        and all(total is not None and total % completed == 0 for total in totals)
+        completion_count is not None
+        and completion_count >= _MANY
+        and all(total is not None and total % completion_count == 0 for total in totals)
     )
 
 
@@ -96,8 +96,8 @@ def _engine(backend: str) -> str:
 
 def _mean(data: Mapping[str, Any], total: str, *nominal: str) -> float | None:
     """Mean tokens of a request: measured where the file has them, else nominal."""
-    tokens, completed = _number(data, total), _number(data, "completed")
-    return tokens / completed if tokens and completed else _number(data, *nominal)
+    tokens, completion_count = _number(data, total), _number(data, "completed")
+    return tokens / completion_count if tokens and completion_count else _number(data, *nominal)
 
 
 def _number(data: Mapping[str, Any], *names: str) -> float | None:

@@ -89,7 +89,7 @@ def usable(table: Sequence[Mapping[str, str]]) -> tuple[list[Question], list[tup
 
 def calibrate(
     table: Sequence[Mapping[str, str]],
-    shipped: Constants | None = None,
+    shipped_constants: Constants | None = None,
     spread: Mapping[tuple[str, str, str], float] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Calibration:
@@ -99,7 +99,7 @@ def calibrate(
     ----------
     table : sequence of mappings
         Rows with measured values.
-    shipped, spread : Constants, mapping, optional
+    shipped_constants, spread : Constants, mapping, optional
         Constants to start from and how far each may still go, by name, kind and member:
         then a few rows of one's own move what they can tell about, and ranges keep the
         shipped ones. Without them everything is fitted from the priors and ranges
@@ -115,16 +115,16 @@ def calibrate(
         raise InputError(
             "rows", len(questions), f"calibration needs {FEWEST} usable rows; the first was refused: {why}"
         )
-    if shipped is None:
+    if shipped_constants is None:
         return _from_scratch(questions, refusals, progress)
-    own_priors = [_narrowed(p, shipped, spread or {}) for p in _shipped_priors(shipped, questions)]
+    own_priors = [_narrowed(p, shipped_constants, spread or {}) for p in _shipped_priors(shipped_constants, questions)]
     fit_result = fit(questions, weights(questions), own_priors, progress=progress, rounds=2, shrink=False)
     constants = replace(
         fit_result.constants,
-        ranges=shipped.ranges,
-        chips=_chips(questions) | shipped.chips,
-        evidence=shipped.evidence,
-        basis=f"{shipped.basis}; moved by {len(questions)} rows of the user's own",
+        ranges=shipped_constants.ranges,
+        chips=_chips(questions) | shipped_constants.chips,
+        evidence=shipped_constants.evidence,
+        basis=f"{shipped_constants.basis}; moved by {len(questions)} rows of the user's own",
     )
     return Calibration(
         constants=constants,
@@ -137,7 +137,7 @@ def calibrate(
 
 
 def _from_scratch(
-    questions: list[Question], others: list[tuple[str, str]], progress: Callable[[str], None]
+    questions: list[Question], reasons: list[tuple[str, str]], progress: Callable[[str], None]
 ) -> Calibration:
     timed_kinds = kernel_files.timed_generations()
     own_priors, in_fit = priors(questions, timed_kinds), has_place(questions, timed_kinds)
@@ -161,7 +161,7 @@ def _from_scratch(
         questions=tuple(questions),
         left_out=values,
         without=without,
-        excluded=tuple(others),
+        excluded=tuple(reasons),
     )
 
 
@@ -181,7 +181,7 @@ def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str,
     beats = np.where(slow, measured < bound * tolerance, measured > bound / tolerance)
     labels = [_labels(q) if q.kind in _LASTING else None for q in questions]
     wrong = {label for label, b in zip(labels, beats, strict=True) if b and label is not None}
-    contradicted, copied = beyond_users(questions), copies(questions)
+    contradictions, copy_of = beyond_users(questions), copies(questions)
     answerable_questions: list[Question] = []
     reasons: list[tuple[str, str]] = []
     for q, b, limit, label in zip(questions, beats, bound, labels, strict=True):
@@ -191,17 +191,19 @@ def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str,
             reasons.append(
                 (q.row.id, f"value {q.row.value:g} beats the ideal bound {limit:.4g}: impossible, so mislabelled")
             )
-        elif q.row.id in contradicted:
-            share = contradicted[q.row.id]
+        elif q.row.id in contradictions:
+            share = contradictions[q.row.id]
             reasons.append(
                 (
                     q.row.id,
                     f"with the throughput of its run it needs {share:.1f} times as many sequences as there are users",
                 )
             )
-        elif q.row.id in copied:
-            other = copied[q.row.id]
-            reasons.append((q.row.id, f"its run has the numbers of run {other} on other accelerators: one is a copy"))
+        elif q.row.id in copy_of:
+            original = copy_of[q.row.id]
+            reasons.append(
+                (q.row.id, f"its run has the numbers of run {original} on other accelerators: one is a copy")
+            )
         elif label in wrong:
             reasons.append(
                 (q.row.id, "another run of the same source, model, formats and accelerators beats its bound")
@@ -229,11 +231,11 @@ def _labels(question: Question) -> tuple[object, ...]:
     )
 
 
-def _shipped_priors(shipped: Constants, questions: Sequence[Question]) -> tuple[Prior, ...]:
+def _shipped_priors(shipped_constants: Constants, questions: Sequence[Question]) -> tuple[Prior, ...]:
     """Priors of the rows' own members, and of every move that is shipped, which stays as it is."""
     result = list(priors(questions, kernel_files.timed_generations()))
     names = {(p.name, p.member) for p in result}
-    moves = ((name, member) for name, members in shipped.moves.items() for member in members)
+    moves = ((name, member) for name, members in shipped_constants.moves.items() for member in members)
     result += [
         Prior(name=name, kind="move", member=member, axis="", centre=0.0, width=1.0)
         for name, member in moves
@@ -242,8 +244,8 @@ def _shipped_priors(shipped: Constants, questions: Sequence[Question]) -> tuple[
     return tuple(result)
 
 
-def _narrowed(prior: Prior, shipped: Constants, spread: Mapping[tuple[str, str, str], float]) -> Prior:
-    centre = float(as_vector(shipped, [prior])[0])
+def _narrowed(prior: Prior, shipped_constants: Constants, spread: Mapping[tuple[str, str, str], float]) -> Prior:
+    centre = float(as_vector(shipped_constants, [prior])[0])
     width = spread.get((prior.kind, prior.name, prior.member), prior.width)
     return replace(prior, centre=centre, width=max(width, _LEAST_WIDTH))
 

@@ -51,8 +51,8 @@ def _lines(c: Calibration, command: str) -> Iterator[str]:
     for kind, table in c.constants.ranges.items():
         yield ""
         yield f'[range."{kind}"]'
-        for which, (low, high) in table.items():
-            yield f'"{which}" = [{low:.4g}, {high:.4g}]'
+        for key, (low, high) in table.items():
+            yield f'"{key}" = [{low:.4g}, {high:.4g}]'
     for e in c.constants.evidence:
         yield ""
         yield "[[evidence]]"

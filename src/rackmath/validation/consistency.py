@@ -65,10 +65,10 @@ def copies(questions: Sequence[Question]) -> dict[str, str]:
             alike[tuple(numbers)].append(run)
     chips = {run: rows[0].system.chip.name for run, rows in runs.items()}
     return {
-        q.row.id: other
+        q.row.id: second_run
         for group in alike.values()
-        for run, other in permutations(group, 2)
-        if chips[run] != chips[other]
+        for run, second_run in permutations(group, 2)
+        if chips[run] != chips[second_run]
         for q in runs[run]
     }
 

@@ -74,14 +74,14 @@ def _pools(row: Row, architecture: Architecture) -> RowDeployment:
     )
 
 
-def _pool(row: Row, which: str, architecture: Architecture) -> tuple[Layout, float]:
+def _pool(row: Row, pool: str, architecture: Architecture) -> tuple[Layout, float]:
     """Layout of one worker of a pool, and how many there are.
 
     Accelerators of a worker that no width names attend to other sequences where experts need them all
     or heads do not divide, else they widen tensor parallelism.
     """
     gpus, workers, tensor, data, expert = (
-        getattr(row, f"{which}_{name}") for name in ("gpus", "workers", "tp", "dp", "ep")
+        getattr(row, f"{pool}_{name}") for name in ("gpus", "workers", "tp", "dp", "ep")
     )
     total = int(gpus or 1)
     ranks = int(tensor or 1) * int(data or 1)
@@ -97,24 +97,28 @@ def _pool(row: Row, which: str, architecture: Architecture) -> tuple[Layout, flo
 
 
 def _layout(
-    tensor: int, pipeline: int, data: int, expert: float | None, sliced: float | None, architecture: Architecture
+    tensor: int, pipeline: int, data: int, expert: float | None, slices: float | None, architecture: Architecture
 ) -> Layout:
     """Layout of one worker; experts that nothing deals are sliced by tensor parallelism, or dealt to its groups."""
     experts = expert_count(architecture)
     ranks = tensor * data
     if not experts:
         return Layout(tensor=tensor, pipeline=pipeline, data=data)
-    dealt = int(expert or 1)
-    if data > 1 and (expert is None or dealt == 1 or sliced):
+    expert_ranks = int(expert or 1)
+    if data > 1 and (expert is None or expert_ranks == 1 or slices):
         # Groups together hold one set of experts, whether dealt or sliced.
-        dealt = ranks
-    elif dealt > ranks:
+        expert_ranks = ranks
+    elif expert_ranks > ranks:
         # Widths of attention are stated for one group of several.
-        data, ranks = dealt // tensor, dealt
-    dealt = min(max(dealt, 1), ranks, experts)
-    while ranks % dealt or (dealt > tensor and dealt % tensor) or (dealt <= tensor and tensor % dealt):
-        dealt -= 1
-    return Layout(tensor=tensor, expert=dealt, pipeline=pipeline, data=data)
+        data, ranks = expert_ranks // tensor, expert_ranks
+    expert_ranks = min(max(expert_ranks, 1), ranks, experts)
+    while (
+        ranks % expert_ranks
+        or (expert_ranks > tensor and expert_ranks % tensor)
+        or (expert_ranks <= tensor and tensor % expert_ranks)
+    ):
+        expert_ranks -= 1
+    return Layout(tensor=tensor, expert=expert_ranks, pipeline=pipeline, data=data)
 
 
 def inferred_deployment(row: Row, system: System, architecture: Architecture, *, alone: bool) -> RowDeployment:
@@ -131,11 +135,11 @@ def inferred_deployment(row: Row, system: System, architecture: Architecture, *,
         layout = next((choice for choice in choices if _roomy(architecture, system, choice)), layout)
     if row.gpus % int(layout.gpus):
         raise NotUnderstood("tp", row.tp, f"state it: {row.gpus} GPUs do not divide into domains")
-    staged = f" in {layout.pipeline} stages" if layout.pipeline > 1 else ""
+    stages_text = f" in {layout.pipeline} stages" if layout.pipeline > 1 else ""
     return RowDeployment(
         layout=layout,
         workers=row.gpus / float(layout.gpus),
-        inferred=f"tensor parallel over {layout.tensor} GPUs{staged}: the row does not say",
+        inferred=f"tensor parallel over {layout.tensor} GPUs{stages_text}: the row does not say",
     )
 
 

@@ -61,14 +61,14 @@ class Features:
     calls: tuple[tuple[tuple[int, int], ...], ...]
     """Ranges of passes, by group and by call of its timer."""
 
-    def kernel_seconds(self, k: Losses, moved: str = "", before: Mapping[str, Array] | None = None) -> dict[str, Array]:
+    def kernel_seconds(self, k: Losses, term: str = "", before: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """Seconds of all kernels of a pass, by their kind; losses are given per question. [s] (passes,)
 
-        Of kinds that the loss ``moved`` does not reach they are those ``before``.
+        Of kinds that the loss ``term`` does not reach they are those ``before``.
         """
         result: dict[str, Array] = {}
         for kind, ops in self.operators.items():
-            if before is not None and moved not in factors_of(kind):
+            if before is not None and term not in factors_of(kind):
                 result[kind] = before[kind]
                 continue
             at = self.question[ops.owner]
@@ -123,8 +123,8 @@ class Recorder:
         ideal = self._kept(self.group.architecture, phase, point, 1.0)
         if self.group.draft is None:
             return ideal
-        own = widths(draft_layout(self.group.draft, layout))
-        drafts = {**point, **{n: _wide(v, size) for n, v in own.items()}, "draft_tokens": np.zeros(size)}
+        draft_widths = widths(draft_layout(self.group.draft, layout))
+        drafts = {**point, **{n: _wide(v, size) for n, v in draft_widths.items()}, "draft_tokens": np.zeros(size)}
         return ideal + self._kept(self.group.draft, phase, drafts, draft_tokens if phase == "decode" else 1.0)
 
     def _kept(self, architecture: Architecture, phase: str, point: Mapping[str, Array], times: Number) -> Array:
@@ -138,25 +138,25 @@ class Recorder:
 
 def flattened(groups: Sequence[Group], recorders: Sequence[Recorder]) -> Features:
     """Join what all recorders kept."""
-    placed: list[_CallPlace] = []
+    call_places: list[_CallPlace] = []
     calls: list[tuple[tuple[int, int], ...]] = []
     start = 0
     for group, recorder in zip(groups, recorders, strict=True):
         ranges: list[tuple[int, int]] = []
-        for work, passes, scheduled in recorder.made:
+        for work, passes, host_seconds in recorder.made:
             size = len(group.questions)
             owner = np.arange(start, start + size)
-            placed.append(_CallPlace(work, passes, scheduled, group.index, owner, group.kernels))
+            call_places.append(_CallPlace(work, passes, host_seconds, group.index, owner, group.kernels))
             ranges.append((start, start + size))
             start += size
         calls.append(tuple(ranges))
     return Features(
-        operators=_operators(placed),
-        work=_collectives(placed),
-        collectives=_with_kernels(placed),
-        passes=np.concatenate([p.passes for p in placed]),
-        scheduled=np.concatenate([p.wide(p.scheduled) for p in placed]),
-        question=np.concatenate([p.question for p in placed]),
+        operators=_operators(call_places),
+        work=_collectives(call_places),
+        collectives=_with_kernels(call_places),
+        passes=np.concatenate([p.passes for p in call_places]),
+        scheduled=np.concatenate([p.wide(p.scheduled) for p in call_places]),
+        question=np.concatenate([p.question for p in call_places]),
         calls=tuple(calls),
     )
 
@@ -177,10 +177,10 @@ class _CallPlace:
         return _wide(value, len(self.owner))
 
 
-def _operators(placed: Sequence[_CallPlace]) -> dict[str, Operators]:
+def _operators(calls: Sequence[_CallPlace]) -> dict[str, Operators]:
     """Operators of all passes, by kind of kernel."""
     parts: defaultdict[str, list[tuple[list[Array], Ints]]] = defaultdict(list)
-    for p in placed:
+    for p in calls:
         for op in p.work.operators:
             seconds = p.kernels.curve(op.kernel).seconds(op.load)
             numbers = (*seconds, op.time, op.scores, p.work.ranks, p.work.training)
@@ -193,11 +193,11 @@ def _operators(placed: Sequence[_CallPlace]) -> dict[str, Operators]:
     return result
 
 
-def _collectives(placed: Sequence[_CallPlace]) -> PassWork:
+def _collectives(calls: Sequence[_CallPlace]) -> PassWork:
     """Collectives, kernels and sequences of all passes; their operators are kept apart."""
 
     def joined(get: Callable[[PassWork], Number]) -> Array:
-        return np.concatenate([p.wide(get(p.work)) for p in placed])
+        return np.concatenate([p.wide(get(p.work)) for p in calls])
 
     def exchange(get: Callable[[PassWork], Communication]) -> Communication:
         return Communication(
@@ -224,9 +224,9 @@ def _collectives(placed: Sequence[_CallPlace]) -> PassWork:
     )
 
 
-def _with_kernels(placed: Sequence[_CallPlace]) -> CollectiveSeconds:
+def _with_kernels(calls: Sequence[_CallPlace]) -> CollectiveSeconds:
     """Seconds of the collectives of all passes with each chip's kernels."""
-    kernel_times = [(p, collectives_time(p.work, p.kernels)) for p in placed]
+    kernel_times = [(p, collectives_time(p.work, p.kernels)) for p in calls]
     return CollectiveSeconds(*(np.concatenate([p.wide(c[i]) for p, c in kernel_times]) for i in range(4)))
 
 

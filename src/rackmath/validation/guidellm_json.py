@@ -31,23 +31,23 @@ def is_report(data: Mapping[str, Any]) -> bool:
     return isinstance(data.get("benchmarks"), list) and "guidellm_version" in (data.get("metadata") or {})
 
 
-def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, str]]:
+def rows_of(data: Mapping[str, Any], columns: Mapping[str, str]) -> list[dict[str, str]]:
     """Rows of all benchmarks of a report, one for each number that can be predicted.
 
     Parameters
     ----------
     data : mapping
         The report.
-    said : mapping
+    columns : mapping
         Columns that it leaves out; ``hardware`` is always needed.
 
     Errors: :class:`InputError` for unknown columns, and for a report of another form.
     """
-    checked_columns(said, "a report of guidellm")
+    checked_columns(columns, "a report of guidellm")
     rows: list[dict[str, str]] = []
     for place, benchmark in enumerate(data["benchmarks"]):
         try:
-            rows += _rows(benchmark, said)
+            rows += _rows(benchmark, columns)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError("FILE", f"benchmarks[{place}]", f"is not as guidellm 0.7 writes it: {error}") from error
     if not rows:
@@ -55,7 +55,7 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
     return rows
 
 
-def _rows(benchmark: Mapping[str, Any], said: Mapping[str, str]) -> Sequence[dict[str, str]]:
+def _rows(benchmark: Mapping[str, Any], columns: Mapping[str, str]) -> Sequence[dict[str, str]]:
     strategy, metrics = benchmark["config"]["strategy"], benchmark["metrics"]
     kind = strategy["type_"]
     if kind in _RATES:
@@ -78,7 +78,7 @@ def _rows(benchmark: Mapping[str, Any], said: Mapping[str, str]) -> Sequence[dic
         "date": datetime.fromtimestamp(float(benchmark["start_time"]), UTC).date().isoformat(),
         "confidence": "high",
         "source": "benchmark of the user's own",
-        **said,
+        **columns,
     }
     values = [
         (metric, name, metrics[key]["successful"][statistic] * scale)

@@ -93,9 +93,11 @@ def folds(questions: Sequence[Question], grouping: str) -> Array:
     name = GROUPINGS[grouping]
     sizes = Counter(name(q) for q in questions)
     large = [group for group, rows in sizes.items() if grouping == "source" and rows > LARGE * len(questions)]
-    own = {group: FOLDS + i for i, group in enumerate(sorted(large))}
-    shared = {group: int(sha256(group.encode()).hexdigest(), 16) % FOLDS for group in sizes if group not in own}
-    return np.array([(own | shared)[name(q)] for q in questions], dtype=float)
+    own_folds = {group: FOLDS + i for i, group in enumerate(sorted(large))}
+    shared_folds = {
+        group: int(sha256(group.encode()).hexdigest(), 16) % FOLDS for group in sizes if group not in own_folds
+    }
+    return np.array([(own_folds | shared_folds)[name(q)] for q in questions], dtype=float)
 
 
 def left_out(

@@ -73,18 +73,25 @@ def causes(
     effects = shifts.reshape(spreads.shape) - base[:, None]
     parts = effects**2 / np.maximum(np.sum(effects**2, axis=1, keepdims=True), _SMALLEST)
     order = np.argsort(-parts, axis=1, kind="stable")[:, :_MOST]
-    likely = [(row, int(place)) for row, named in enumerate(order) for place in named if parts[row, place] > _LEAST]
+    likely = [
+        (row, int(place))
+        for row, term_places in enumerate(order)
+        for place in term_places
+        if parts[row, place] > _LEAST
+    ]
     at = tuple(np.array(likely, dtype=int).reshape(-1, 2).T)
     levels = (base + np.log(measured) - np.log(expected))[at[0]]
-    some, reach = _Moved(questions, constants, terms, *at), _FARTHEST * spreads[at]
+    moves, reach = _Moved(questions, constants, terms, *at), _FARTHEST * spreads[at]
     # Each value of a curve is a prediction of its own.
-    steps = zeros(lambda steps, which: some.predicted(steps, which) - levels[which], -reach, reach, _CLOSE)
+    steps = zeros(
+        lambda steps, row_places: moves.predicted(steps, row_places) - levels[row_places], -reach, reach, _CLOSE
+    )
     answer: list[list[Cause]] = [[] for _ in questions]
     for (row, place), step in zip(likely, steps.tolist(), strict=True):
         name, engine = terms[place].name, engines[row]
-        needed = None if np.isnan(step) else constants.value(name, engine, step)
+        value_needed = None if np.isnan(step) else constants.value(name, engine, step)
         value = constants.value(name, engine)
-        answer[row].append(Cause(term=terms[place], part=float(parts[row, place]), value=value, needed=needed))
+        answer[row].append(Cause(term=terms[place], part=float(parts[row, place]), value=value, needed=value_needed))
     return answer
 
 
@@ -105,10 +112,10 @@ class _Moved:
         rows, places = self.rows[cases], self.places[cases]
         values = np.empty(len(rows))
         for begin in range(0, len(rows), _TOGETHER):
-            some = slice(begin, begin + _TOGETHER)
-            here = places[some]
-            moved = {self.terms[int(p)].name: np.where(here == p, steps[some], 0.0) for p in np.unique(here)}
-            values[some] = np.log(evaluate([self.questions[int(row)] for row in rows[some]], self.constants, moved)[0])
+            part = slice(begin, begin + _TOGETHER)
+            here = places[part]
+            moves = {self.terms[int(p)].name: np.where(here == p, steps[part], 0.0) for p in np.unique(here)}
+            values[part] = np.log(evaluate([self.questions[int(row)] for row in rows[part]], self.constants, moves)[0])
         return values
 
 

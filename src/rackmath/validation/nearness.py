@@ -46,10 +46,10 @@ def configuration(question: Question) -> Configuration:
     )
 
 
-def residuals(questions: Sequence[Question], computed: Array) -> Array:
+def residuals(questions: Sequence[Question], computed_values: Array) -> Array:
     """Logarithm of measured over computed time of each row, whatever its unit. (questions,)"""
     measured = np.array([q.row.value for q in questions], dtype=float)
-    return signs(questions) * np.log(measured / computed)
+    return signs(questions) * np.log(measured / computed_values)
 
 
 def signs(questions: Sequence[Question]) -> Array:
@@ -62,11 +62,15 @@ def unsure(question: Question) -> bool:
     return question.row.confidence == "low" or question.row.flag("immature")
 
 
-def records(questions: Sequence[Question], computed: Array, noise: Array, facts: Sequence[str]) -> list[dict[str, Any]]:
+def records(
+    questions: Sequence[Question], computed_values: Array, noise: Array, facts: Sequence[str]
+) -> list[dict[str, Any]]:
     """Rows of the table of evidence: facts, what each was of (``at_``), computed value, residual, noise."""
     return [
         {name: getattr(q.row, name) for name in facts}
         | {f"at_{name}": value for name, value in asdict(configuration(q)).items()}
-        | {"computed": float(value), "residual": float(residual), "noise": float(own)}
-        for q, value, residual, own in zip(questions, computed, residuals(questions, computed), noise, strict=True)
+        | {"computed": float(value), "residual": float(residual), "noise": float(row_noise)}
+        for q, value, residual, row_noise in zip(
+            questions, computed_values, residuals(questions, computed_values), noise, strict=True
+        )
     ]

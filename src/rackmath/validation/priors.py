@@ -40,14 +40,14 @@ _NO_ENGINE = "other"
 """Family of rows that name no engine: what one of them is says nothing of the others."""
 
 
-def priors(questions: Sequence[Question], timed: Mapping[str, frozenset[str]]) -> tuple[Prior, ...]:
+def priors(questions: Sequence[Question], timed_kernels: Mapping[str, frozenset[str]]) -> tuple[Prior, ...]:
     """All constants with their priors, on the inner scale.
 
     Parameters
     ----------
     questions : sequence of Question
         Rows of the fit.
-    timed : mapping
+    timed_kernels : mapping
         Generations with kernel timings -> kinds of kernels that were timed.
     """
     rows = [
@@ -60,7 +60,7 @@ def priors(questions: Sequence[Question], timed: Mapping[str, frozenset[str]]) -
             if axis not in t.axes:
                 continue
             for member in members:
-                is_timed = _is_timed(t.name, timed.get(member)) if axis == "generation" else member in TIMED
+                is_timed = _is_timed(t.name, timed_kernels.get(member)) if axis == "generation" else member in TIMED
                 free = t.name in _KERNELS and axis != "stage" and not is_timed
                 if is_timed and (t.name in _KERNELS or (t.name, axis) == ("own_kernels", "family")):
                     # Kernels of engines and chips with timings are as they were timed.
@@ -85,16 +85,18 @@ def _is_timed(term: str, kinds: frozenset[str] | None) -> bool:
     """Whether a generation has timings of all kernels that a term stands for, of any where it stands for none."""
     if kinds is None:
         return False
-    needed = _KERNELS.get(term, ())
-    return all(any(kind == name or (name.endswith(".") and kind.startswith(name)) for kind in kinds) for name in needed)
+    kernel_names = _KERNELS.get(term, ())
+    return all(
+        any(kind == name or (name.endswith(".") and kind.startswith(name)) for kind in kinds) for name in kernel_names
+    )
 
 
-def has_place(questions: Sequence[Question], timed: Collection[str]) -> NDArray[np.bool_]:
+def has_place(questions: Sequence[Question], timed_kernels: Collection[str]) -> NDArray[np.bool_]:
     """Whether what a row's chip lacks of other chips' kernels has a place: timings, or moves of its generation.
 
     Rows of a generation with neither would move what all others share. (questions,)
     """
-    generations = set(timed) | set(_members(questions)["generation"])
+    generations = set(timed_kernels) | set(_members(questions)["generation"])
     return np.array([q.system.chip.generation in generations for q in questions])
 
 

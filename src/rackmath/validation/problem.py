@@ -25,23 +25,25 @@ STEP = 1e-4
 
 
 def evaluate(
-    questions: Sequence[Question], constants: Constants, moved: Mapping[str, Array] | None = None
+    questions: Sequence[Question], constants: Constants, moves: Mapping[str, Array] | None = None
 ) -> tuple[Array, Array]:
     """Predicted values in the rows' units, and the batches behind them. (questions,)
 
-    ``moved`` gives steps of constants on their inner scales, by their names: one of each question.
+    ``moves`` gives steps of constants on their inner scales, by their names: one of each question.
     """
-    stacked = stacked_constants(constants, Engines.of(questions), moved)
+    columns = stacked_constants(constants, Engines.of(questions), moves)
     sorted_groups = groups(questions)
-    return _answered(sorted_groups, [held_by(group) for group in sorted_groups], stacked)
+    return _answered(sorted_groups, [held_by(group) for group in sorted_groups], columns)
 
 
-def _answered(sorted_groups: Sequence[Group], held: Sequence[Array | None], stacked: Stacked) -> tuple[Array, Array]:
-    values, running = (np.full(np.size(stacked.losses.compute), np.nan) for _ in range(2))
-    for group, most in zip(sorted_groups, held, strict=True):
-        with_kernels = replace(taken(stacked.losses, group.index), kernels=group.kernels)
+def _answered(
+    sorted_groups: Sequence[Group], capacities: Sequence[Array | None], columns: Stacked
+) -> tuple[Array, Array]:
+    values, running = (np.full(np.size(columns.losses.compute), np.nan) for _ in range(2))
+    for group, most in zip(sorted_groups, capacities, strict=True):
+        with_kernels = replace(taken(columns.losses, group.index), kernels=group.kernels)
         timer = engine_timer(group.architecture, group.system, with_kernels, group.two_batch, group.draft)
-        values[group.index], running[group.index] = answer(group, timer, taken(stacked.outside, group.index), most)
+        values[group.index], running[group.index] = answer(group, timer, taken(columns.outside, group.index), most)
     return values, running
 
 
@@ -77,13 +79,13 @@ class Problem:
     def of(cls, questions: Sequence[Question], constants: Constants) -> Problem:
         """Gather the passes of all questions at the batches that ``constants`` imply."""
         sorted_groups = groups(questions)
-        held = [held_by(group) for group in sorted_groups]
-        return cls._gathered(sorted_groups, held, Engines.of(questions), constants)
+        capacities = [held_by(group) for group in sorted_groups]
+        return cls._gathered(sorted_groups, capacities, Engines.of(questions), constants)
 
     def again(self, constants: Constants) -> Problem:
         """The active groups at the batches that other constants imply."""
-        groups, held = list(compress(self.groups, self.is_active)), list(compress(self.held, self.is_active))
-        return self._gathered(groups, held, self.engines, constants)
+        groups, capacities = list(compress(self.groups, self.is_active)), list(compress(self.held, self.is_active))
+        return self._gathered(groups, capacities, self.engines, constants)
 
     def of_weights(self, weights: Array) -> Problem:
         """The same; groups whose rows all weigh nothing are not active, and keep the values that they had."""
@@ -91,54 +93,58 @@ class Problem:
 
     @classmethod
     def _gathered(
-        cls, sorted_groups: list[Group], held: list[Array | None], engines: Engines, constants: Constants
+        cls, sorted_groups: list[Group], capacities: list[Array | None], engines: Engines, constants: Constants
     ) -> Problem:
-        stacked = stacked_constants(constants, engines)
-        _, running = _answered(sorted_groups, held, stacked)
+        columns = stacked_constants(constants, engines)
+        _, running = _answered(sorted_groups, capacities, columns)
         recorders: list[Recorder] = []
-        for group, most in zip(sorted_groups, held, strict=True):
+        for group, most in zip(sorted_groups, capacities, strict=True):
             recorder = Recorder(group)
-            answer(group, recorder, taken(stacked.outside, group.index), most, running[group.index])
+            answer(group, recorder, taken(columns.outside, group.index), most, running[group.index])
             recorders.append(recorder)
         features = flattened(sorted_groups, recorders)
-        return cls(sorted_groups, engines, features, running, held, [True] * len(sorted_groups))
+        return cls(sorted_groups, engines, features, running, capacities, [True] * len(sorted_groups))
 
     def at(self, constants: Constants) -> Evaluation:
         """All passes and all predicted values."""
-        stacked = stacked_constants(constants, self.engines)
-        kernel_seconds = self.features.kernel_seconds(stacked.losses)
-        times = self.features.times(stacked.losses, kernel_seconds)
-        outside = self._by_group(stacked.outside)
-        return Evaluation(times, self._values(times, outside, self.is_active), stacked, outside, kernel_seconds)
+        columns = stacked_constants(constants, self.engines)
+        kernel_seconds = self.features.kernel_seconds(columns.losses)
+        times = self.features.times(columns.losses, kernel_seconds)
+        outside = self._by_group(columns.outside)
+        return Evaluation(times, self._values(times, outside, self.is_active), columns, outside, kernel_seconds)
 
     def moved(self, constants: Constants, name: str, before: Evaluation, step: float = STEP) -> Array:
         """Logarithms of predicted values where one constant is a step on from those ``before``; the rest stay.
 
         Rows whose passes last as long, and that the constant reaches in no other way, are not asked again. (questions,)
         """
-        stacked = stacked_constants(constants, self.engines, {name: step}, before.stacked)
-        kernel_seconds = self.features.kernel_seconds(stacked.losses, name, before.kernel_seconds)
-        times = self.features.times(stacked.losses, kernel_seconds)
-        changed = times != before.times
-        reached = [
+        columns = stacked_constants(constants, self.engines, {name: step}, before.stacked)
+        kernel_seconds = self.features.kernel_seconds(columns.losses, name, before.kernel_seconds)
+        times = self.features.times(columns.losses, kernel_seconds)
+        has_changed = times != before.times
+        is_reached = [
             is_active
-            and (_beside_passes(name, group) or any(bool(changed[start:stop].any()) for start, stop in ranges))
+            and (_beside_passes(name, group) or any(bool(has_changed[start:stop].any()) for start, stop in ranges))
             for group, ranges, is_active in zip(self.groups, self.features.calls, self.is_active, strict=True)
         ]
-        outside = self._by_group(stacked.outside) if name in _OUTSIDE else before.outside
-        return self._values(times, outside, reached, before.values)
+        outside = self._by_group(columns.outside) if name in _OUTSIDE else before.outside
+        return self._values(times, outside, is_reached, before.values)
 
     def _by_group(self, constants: QuestionConstants) -> list[QuestionConstants]:
         return [taken(constants, group.index) for group in self.groups]
 
     def _values(
-        self, times: Array, outside: Sequence[QuestionConstants], asked: Sequence[bool], others: Array | None = None
+        self,
+        times: Array,
+        outside: Sequence[QuestionConstants],
+        is_asked: Sequence[bool],
+        other_values: Array | None = None,
     ) -> Array:
-        """Logarithms of predicted values of some groups, those of the rest from ``others``, or 0. (questions,)"""
-        values = np.zeros(len(self.engines.at)) if others is None else others.copy()
-        columns = (self.groups, self.features.calls, self.held, outside, asked)
-        for group, ranges, capacity, part, wanted in zip(*columns, strict=True):
-            if wanted:
+        """Logarithms of predicted values of some groups, those of the rest from ``other_values``, or 0. (questions,)"""
+        values = np.zeros(len(self.engines.at)) if other_values is None else other_values.copy()
+        columns = (self.groups, self.features.calls, self.held, outside, is_asked)
+        for group, ranges, capacity, part, is_asked_here in zip(*columns, strict=True):
+            if is_asked_here:
                 timer = RecordedTimer(times, ranges, group.draft is not None)
                 values[group.index] = np.log(answer(group, timer, part, capacity, self.running[group.index])[0])
         return values

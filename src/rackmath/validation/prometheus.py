@@ -31,20 +31,20 @@ _FEWEST = 50
 """Requests below which a mean is chance."""
 
 
-def rows_of(text: str, said: Mapping[str, str]) -> list[dict[str, str]]:
+def rows_of(text: str, columns: Mapping[str, str]) -> list[dict[str, str]]:
     """Rows of one server, one for each mean that it tells.
 
     Parameters
     ----------
     text : str
         What its ``/metrics`` answers.
-    said : mapping
+    columns : mapping
         Columns that it leaves out; ``hardware`` is always needed.
 
     Errors: :class:`InputError` for unknown columns, for what is no such text, and for a server that has answered fewer
     than 50 requests.
     """
-    checked_columns(said, "a server")
+    checked_columns(columns, "a server")
     values, model, engine = _read(text)
     count = values["e2e_request_latency_seconds_count"] or values["time_to_first_token_seconds_count"]
     if count < _FEWEST:
@@ -67,7 +67,7 @@ def rows_of(text: str, said: Mapping[str, str]) -> list[dict[str, str]]:
         "length_cv": "1",
         "confidence": "medium",
         "source": "a server of the user's own",
-        **said,
+        **columns,
     }
     rows: list[dict[str, str]] = []
     for alike in _HISTOGRAMS:

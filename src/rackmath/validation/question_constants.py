@@ -74,26 +74,26 @@ _FITTED = {"started": "dispatch"}
 def stacked_constants(
     constants: Constants,
     engines: Engines,
-    moved: Mapping[str, float | Array] | None = None,
+    moves: Mapping[str, float | Array] | None = None,
     before: Stacked | None = None,
 ) -> Stacked:
     """Losses and the constants beside them, with one value per question.
 
     Parameters
     ----------
-    moved : mapping, optional
+    moves : mapping, optional
         Steps of constants on their inner scales by their names: one for all questions, or one of each.
     before : Stacked, optional
         The same constants without those steps: what does not move is taken from there.
     """
-    steps = moved or {}
+    steps = moves or {}
 
     def values(name: str) -> Array:
         step = steps.get(_FITTED.get(name, name), 0.0)
         if np.ndim(step):
             of_each = [engines.distinct[int(i)] for i in engines.at.tolist()]
             pairs = zip(of_each, np.ravel(step).tolist(), strict=True)
-            return np.array([constants.value(name, engine, float(own)) for engine, own in pairs])
+            return np.array([constants.value(name, engine, float(step_value)) for engine, step_value in pairs])
         return np.array([constants.value(name, engine, float(step)) for engine in engines.distinct])[engines.at]
 
     def stacked(names: Sequence[str]) -> dict[str, Any]:
@@ -104,8 +104,8 @@ def stacked_constants(
         scheduling = replace(before.outside.serving, **serving)
         return Stacked(replace(before.losses, **losses), replace(before.outside, serving=scheduling, **outside))
     rules = [scheduling_rules(engine) for engine in engines.distinct]
-    ruled = {name: np.array([rule[name] for rule in rules])[engines.at] for name in rules[0]}
-    return Stacked(Losses(**losses), QuestionConstants(serving=Scheduling(**serving, **ruled), **outside))
+    rule_columns = {name: np.array([rule[name] for rule in rules])[engines.at] for name in rules[0]}
+    return Stacked(Losses(**losses), QuestionConstants(serving=Scheduling(**serving, **rule_columns), **outside))
 
 
 def taken(record: T, at: Ints) -> T:

@@ -101,13 +101,13 @@ def question(row: Row) -> Question:
     cache = row.kv or _usual_cache(row)
     architecture = model_at(_model(row), row.weights, cache, row.expert_weights, files=reads_own_files(row.family))
     answer = deployment(row, architecture)
-    assumed = [] if cache == row.kv else [f"{cache} cache, as the quantised releases for this engine have"]
+    assumptions = [] if cache == row.kv else [f"{cache} cache, as the quantised releases for this engine have"]
     if answer is None:
         answer = inferred_deployment(row, system, architecture, alone=kind not in ("full", "server"))
     if answer.inferred:
-        assumed.append(answer.inferred)
+        assumptions.append(answer.inferred)
     length, limits, remarks = _of_benchmark(row, kind, architecture)
-    assumed += remarks
+    assumptions += remarks
     _check(row, kind, length, limits)
     if kind == "closed" and answer.prefill is not None:
         kind = "pools"
@@ -138,7 +138,7 @@ def question(row: Row) -> Question:
         looks=max(row.scheduler_interval or 1.0, 1.0),
         scale=_scale(row, quantity),
         limits=limits,
-        assumed=tuple(assumed),
+        assumed=tuple(assumptions),
     )
 
 
@@ -228,7 +228,7 @@ def _training(row: Row, system: System) -> Question:
     if not row.framework_precision and not row.weights:
         raise NotUnderstood("framework_precision", "", "a training row needs the format that it multiplies in")
     architecture = model_at(_model(row), row.framework_precision or row.weights, "")
-    run, assumed = training_run(row, architecture)
+    run, assumptions = training_run(row, architecture)
     return Question(
         row=row,
         architecture=architecture,
@@ -249,7 +249,7 @@ def _training(row: Row, system: System) -> Question:
         draft_tokens=0.0,
         looks=1.0,
         scale=_scale(row, "tokens"),
-        assumed=assumed,
+        assumed=assumptions,
     )
 
 

@@ -95,7 +95,7 @@ class _Rows:
     """Logarithms of measured over predicted values, by what the constants did not see."""
 
     @classmethod
-    def of(cls, questions: Sequence[Question], left: Mapping[str, Array]) -> _Rows:
+    def of(cls, questions: Sequence[Question], left_out: Mapping[str, Array]) -> _Rows:
         """Of questions, and their values by what the constants did not see."""
         measured = np.array([q.row.value for q in questions], dtype=float)
         engines = np.empty(len(questions), dtype=object)
@@ -109,32 +109,32 @@ class _Rows:
             dates=np.array([q.row.when for q in questions]),
             is_early=np.array([engine.stage == IMMATURE for engine in engines]),
             is_inferred=np.array([bool(q.deployment.inferred) for q in questions]),
-            errors={name: np.log(measured / values) for name, values in left.items()},
+            errors={name: np.log(measured / values) for name, values in left_out.items()},
         )
 
-    def part(self, chosen: Mask) -> _Rows:
+    def part(self, places: Mask) -> _Rows:
         """Some of the rows."""
-        columns = {f.name: getattr(self, f.name)[chosen] for f in fields(self) if f.name != "errors"}
-        return _Rows(**columns, errors={name: errors[chosen] for name, errors in self.errors.items()})
+        columns = {f.name: getattr(self, f.name)[places] for f in fields(self) if f.name != "errors"}
+        return _Rows(**columns, errors={name: errors[places] for name, errors in self.errors.items()})
 
 
 Table = Mapping[str, Mapping[str, tuple[float, float]]]
 
 
-def fitted_ranges(questions: Sequence[Question], left: Mapping[str, Array]) -> Table:
+def fitted_ranges(questions: Sequence[Question], left_out: Mapping[str, Array]) -> Table:
     """Ranges by class, and by how near rows are.
 
     Parameters
     ----------
-    left : mapping of array
+    left_out : mapping of array
         Values predicted without the row's source, its chip, and its engine on its generation, by
         the names of the groupings. (questions,)
     """
-    return _fitted(_Rows.of(questions, left))
+    return _fitted(_Rows.of(questions, left_out))
 
 
 def coverage_by_others(
-    questions: Sequence[Question], values: Array, left: Mapping[str, Array], groups: Array | NDArray[np.str_]
+    questions: Sequence[Question], values: Array, left_out: Mapping[str, Array], groups: Array | NDArray[np.str_]
 ) -> Mask:
     """Whether each row lies in the range that the rows of all other groups would have let stand beside it. (questions,)
 
@@ -144,18 +144,18 @@ def coverage_by_others(
     ----------
     values : array
         Values predicted without the row's group. (questions,)
-    left
+    left_out
         As of :func:`fitted_ranges`.
     groups : array
         Group of every row. (questions,)
     """
-    rows = _Rows.of(questions, {**left, "": values})
+    rows = _Rows.of(questions, {**left_out, "": values})
     inside = np.zeros(len(questions), dtype=bool)
     for group in np.unique(groups):
         out = groups == group
-        own, others = rows.part(out), rows.part(~out)
-        low, high = _bounds(own, _fitted(others), others)
-        inside[out] = (own.errors[""] >= low) & (own.errors[""] <= high)
+        own_rows, other_rows = rows.part(out), rows.part(~out)
+        low, high = _bounds(own_rows, _fitted(other_rows), other_rows)
+        inside[out] = (own_rows.errors[""] >= low) & (own_rows.errors[""] <= high)
     return inside
 
 
@@ -185,8 +185,8 @@ def _tables(rows: _Rows) -> dict[str, dict[str, tuple[float, float]]]:
 
 def _stretch(rows: _Rows) -> float:
     def bounds(out: Mask) -> tuple[Array, Array]:
-        others = rows.part(~out)
-        return _bounds(rows.part(out), {key: _factors(table) for key, table in _tables(others).items()}, others)
+        other_rows = rows.part(~out)
+        return _bounds(rows.part(out), {key: _factors(table) for key, table in _tables(other_rows).items()}, other_rows)
 
     return stretch(rows.errors["source"], rows.sources, bounds)
 
@@ -208,24 +208,24 @@ def stretch(errors: Array, sources: NDArray[np.str_], bounds: Callable[[Mask], t
     names, of_row = np.unique(sources, return_inverse=True)
     if len(names) < FEWEST_SOURCES:
         return 1.0
-    needed = np.full(len(errors), np.nan)
+    factors = np.full(len(errors), np.nan)
     for part in range(min(len(names), _PARTS)):
         out = of_row % _PARTS == part
         low, high = bounds(out)
         with np.errstate(divide="ignore", invalid="ignore"):
-            needed[out] = np.where(errors[out] > 0, errors[out] / high, errors[out] / low)
-    return max(float(np.quantile(needed[~np.isnan(needed)], LEVEL)), 1.0)
+            factors[out] = np.where(errors[out] > 0, errors[out] / high, errors[out] / low)
+    return max(float(np.quantile(factors[~np.isnan(factors)], LEVEL)), 1.0)
 
 
-def _bounds(rows: _Rows, ranges: Table, others: _Rows) -> tuple[Array, Array]:
+def _bounds(rows: _Rows, ranges: Table, other_rows: _Rows) -> tuple[Array, Array]:
     """Logarithms of the ranges of some rows, where others are all that is known. (rows,), (rows,)"""
-    chips = frozenset(others.chips.tolist())
-    known = Constants(
+    chips = frozenset(other_rows.chips.tolist())
+    constants = Constants(
         base={},
         moves={},
         ranges=ranges,
         chips=chips,
-        evidence=row_groups(zip(others.engines, others.phases, others.dates, strict=True)),
+        evidence=row_groups(zip(other_rows.engines, other_rows.phases, other_rows.dates, strict=True)),
     )
     ends: dict[tuple[object, ...], tuple[float, float]] = {}
     result = np.empty((len(rows.classes), 2))
@@ -238,7 +238,7 @@ def _bounds(rows: _Rows, ranges: Table, others: _Rows) -> tuple[Array, Array]:
     )
     for i, key in enumerate(zip(*columns, strict=True)):
         if key not in ends:
-            low, high = known.range(*key[:-1])
+            low, high = constants.range(*key[:-1])
             ends[key] = _widened(low, high) if key[-1] else (low, high)
         result[i] = ends[key]
     low, high = np.log(result).T
@@ -276,8 +276,8 @@ def _wider(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float
     return min(a[0], b[0]), max(a[1], b[1])
 
 
-def _range(rows: _Rows, left: str) -> tuple[float, float]:
-    return percentiles(rows.errors[left], rows.sources)
+def _range(rows: _Rows, column: str) -> tuple[float, float]:
+    return percentiles(rows.errors[column], rows.sources)
 
 
 def percentiles(errors: Array, sources: NDArray[np.str_]) -> tuple[float, float]:

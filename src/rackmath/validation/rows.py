@@ -186,13 +186,13 @@ def _number(text: str, name: str, line: int) -> float | None:
     return value
 
 
-def checked_columns(said: Mapping[str, str], subject: str) -> None:
+def checked_columns(columns: Mapping[str, str], subject: str) -> None:
     """Refuse columns that do not exist, and a file of which nobody says the hardware.
 
     Errors: :class:`InputError`, with ``subject`` as what leaves the hardware out.
     """
-    for name in said:
+    for name in columns:
         if name not in COLUMNS:
             raise InputError("--set", name, f"is no column; use one of {', '.join(COLUMNS)}")
-    if "hardware" not in said:
+    if "hardware" not in columns:
         raise InputError("--set", "hardware", f"{subject} does not say it: add --set hardware=...")

@@ -91,7 +91,7 @@ def median_range(sizes: NDArray[np.float64], sources: Sequence[str]) -> tuple[fl
     draw = np.random.default_rng(0)
     medians = np.empty(_DRAWS)
     for k in range(_DRAWS):
-        drawn: list[NDArray[np.float64]] = [parts[int(i)] for i in draw.integers(len(parts), size=len(parts))]
-        medians[k] = np.median(np.concatenate(drawn))
+        resample: list[NDArray[np.float64]] = [parts[int(i)] for i in draw.integers(len(parts), size=len(parts))]
+        medians[k] = np.median(np.concatenate(resample))
     low, high = np.quantile(medians, (0.05, 0.95))
     return float(low), float(high)

@@ -41,18 +41,18 @@ def training_run(row: Row, architecture: Architecture) -> tuple[TrainingRun, tup
         raise NotUnderstood("tp, pp, cp", divisor, f"{row.gpus} accelerators do not divide by {divisor}")
     data = row.gpus // divisor
     mixture = expert_count(architecture)
-    assumed: list[str] = []
+    assumptions: list[str] = []
     micro = row.micro_batch
     if micro is None:
         micro = max(1, round(row.global_batch / data)) if pipeline == 1 else 1
-        assumed.append(f"micro_batch of {micro}: the row does not say")
-    unstated = row.tp is None and row.pp is None and row.zero_stage is None
-    if unstated:
-        assumed.append("weights sharded over all accelerators: the row does not say")
+        assumptions.append(f"micro_batch of {micro}: the row does not say")
+    has_no_layout = row.tp is None and row.pp is None and row.zero_stage is None
+    if has_no_layout:
+        assumptions.append("weights sharded over all accelerators: the row does not say")
     frozen_parts = Frozen()
     if row.task == "lora":
         frozen_parts = frozen(with_one_adapter(architecture, _LORA_RANK, _LORA_TARGETS), row.sequence_length, BF16)
-        assumed.append(f"adapters of rank {_LORA_RANK} on {', '.join(_LORA_TARGETS)}: the row does not say")
+        assumptions.append(f"adapters of rank {_LORA_RANK} on {', '.join(_LORA_TARGETS)}: the row does not say")
     run = TrainingRun(
         layout=Layout(
             tensor=tensor,
@@ -65,9 +65,9 @@ def training_run(row: Row, architecture: Architecture) -> tuple[TrainingRun, tup
         microbatch=min(micro, max(row.global_batch / data, 1 / context)),
         sequences=row.global_batch,
         length=row.sequence_length,
-        sharded=float(unstated or (row.zero_stage or 0) >= _SHARDED),
+        sharded=float(has_no_layout or (row.zero_stage or 0) >= _SHARDED),
         recompute=_REPEATED.get(row.recompute, 0.0),
         frozen_part=frozen_parts.part,
         trained_part=frozen_parts.trained_part,
     )
-    return run, tuple(assumed)
+    return run, tuple(assumptions)

@@ -118,9 +118,9 @@ def _add_others(app: FastAPI) -> None:
     def solve(
         equation: Annotated[str, Query(max_length=60)],
         symbol: Annotated[str, Query(max_length=40)],
-        given: Annotated[str, Query(max_length=4000, description="k=v;k=v in any unit")] = "",
+        numbers: Annotated[str, Query(alias="given", max_length=4000, description="k=v;k=v in any unit")] = "",
     ) -> dict[str, Any]:
-        pairs = dict(part.split("=", 1) for part in given.split(";") if "=" in part)
+        pairs = dict(part.split("=", 1) for part in numbers.split(";") if "=" in part)
         return equations.solved(equation, symbol, pairs)
 
     @app.get("/api/claims", summary="Claims of a chapter", operation_id="claims")

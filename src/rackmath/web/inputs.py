@@ -69,7 +69,7 @@ Question = TypeVar("Question", bound=Inputs)
 
 
 def asking(
-    request: type, *, renamed: Mapping[str, str] = MappingProxyType({}), own: Sequence[str] = ()
+    request: type, *, aliases: Mapping[str, str] = MappingProxyType({}), own_fields: Sequence[str] = ()
 ) -> Callable[[type[Question]], type[Question]]:
     """Fields of a page that puts a request are the request's: they carry its help, its kinds check them.
 
@@ -77,9 +77,9 @@ def asking(
     ----------
     request : type
         What the page asks.
-    renamed : mapping
+    aliases : mapping
         Fields that the request calls otherwise.
-    own : sequence of str
+    own_fields : sequence of str
         Fields of the page alone.
 
     Errors: :class:`KeyError` for a field that is neither the request's nor the page's own.
@@ -89,14 +89,14 @@ def asking(
         names: dict[str, str] = {}
         older: dict[str, str] = {}
         for name, field in question.model_fields.items():
-            if name in own or name in OTHER_NUMBERS:
+            if name in own_fields or name in OTHER_NUMBERS:
                 continue
-            declared = field_named(request, renamed.get(name, name))
-            if declared is None:
-                raise KeyError(f"{request.__name__} has no field {renamed.get(name, name)}")
-            _bind(field, declared)
-            names[name] = declared.name
-            older |= {typed.lstrip("-").replace("-", "_"): name for typed in declared.names[1:]}
+            option_field = field_named(request, aliases.get(name, name))
+            if option_field is None:
+                raise KeyError(f"{request.__name__} has no field {aliases.get(name, name)}")
+            _bind(field, option_field)
+            names[name] = option_field.name
+            older |= {spelling.lstrip("-").replace("-", "_"): name for spelling in option_field.names[1:]}
         question.request_fields = MappingProxyType(names)
         question.older_names = MappingProxyType(
             {key: name for key, name in older.items() if key not in question.model_fields}
@@ -107,17 +107,17 @@ def asking(
     return bound
 
 
-def _bind(field: FieldInfo, declared: Field) -> None:
+def _bind(field: FieldInfo, option_field: Field) -> None:
     """Give a field the help and the check of the request's field that it stands for."""
 
     def checked(value: Any) -> Any:
         if value is not None and value != "" and not isinstance(value, bool):
-            declared.option.kind.read(_worded(field, value), declared.typed)
+            option_field.option.kind.read(_worded(field, value), option_field.typed)
         return value
 
     # Names of the catalogue are chosen on a page; the command's help speaks of files as well.
     if extra_of(field).get("control") not in ("model", "system"):
-        field.description = declared.option.help
+        field.description = option_field.option.help
     field.metadata.append(AfterValidator(checked))
 
 
@@ -215,14 +215,14 @@ System = Annotated[str, AfterValidator(_system)]
 """A name of the catalogue."""
 
 
-def values_of(inputs: Inputs, *fields: str, **renamed: str) -> dict[str, Any]:
+def values_of(inputs: Inputs, *fields: str, **aliases: str) -> dict[str, Any]:
     """Fields -> values of the request's fields that they stand for; ``requests="limit"`` where one stands for another.
 
     What is empty is left out; a file that was sent stands for its path; a system has the numbers of its sliders.
     """
     known_fields, names = type(inputs).model_fields, type(inputs).request_fields
     values: dict[str, Any] = {}
-    for old, new in ({name: names.get(name, name) for name in fields} | renamed).items():
+    for old, new in ({name: names.get(name, name) for name in fields} | aliases).items():
         value = _worded(known_fields[old], getattr(inputs, old))
         if value is not None and value != "":
             is_file = isinstance(value, str) and uploads.is_upload(value)

@@ -65,18 +65,18 @@ def picture_of(name: str) -> str:
         return svg_text(drawing(name))
 
 
-def add_quiz(app: FastAPI, refused: dict[int | str, dict[str, Any]]) -> None:
+def add_quiz(app: FastAPI, refusals: dict[int | str, dict[str, Any]]) -> None:
     """Addresses of the quiz."""
 
-    @app.get("/api/quiz/next", summary="The next card", operation_id="quiz_next", responses=refused)
+    @app.get("/api/quiz/next", summary="The next card", operation_id="quiz_next", responses=refusals)
     def quiz_next(chapter: Annotated[int | None, Query(ge=1, le=len(CHAPTERS))] = None) -> dict[str, Any]:
         return next_card(chapter)
 
-    @app.get("/api/quiz/answer", summary="A card with its answer", operation_id="quiz_answer", responses=refused)
+    @app.get("/api/quiz/answer", summary="A card with its answer", operation_id="quiz_answer", responses=refusals)
     def quiz_answer(card: _Name) -> dict[str, Any]:
         return card_facts(card_named(card))
 
-    @app.get("/api/quiz/check", summary="Check a number", operation_id="quiz_check", responses=refused)
+    @app.get("/api/quiz/check", summary="Check a number", operation_id="quiz_check", responses=refusals)
     def quiz_check(card: _Name, reply: Annotated[str, Query(max_length=80)]) -> dict[str, Any]:
         return check_facts(card, reply)
 
@@ -85,7 +85,7 @@ def add_quiz(app: FastAPI, refused: dict[int | str, dict[str, Any]]) -> None:
         return Response(sketch_of(card), media_type="image/svg+xml")
 
     @app.post(
-        "/api/quiz/remember", summary="Keep how well a card was known", operation_id="quiz_remember", responses=refused
+        "/api/quiz/remember", summary="Keep how well a card was known", operation_id="quiz_remember", responses=refusals
     )
     def quiz_remember(card: _Name, rating: Annotated[int, Query(ge=1, le=4)]) -> dict[str, Any]:
         return remember(card, rating)

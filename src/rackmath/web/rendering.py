@@ -60,9 +60,9 @@ def render_page(path: str, query: Mapping[str, str], token: str) -> str:
 
 def fields_of(view: View, query: Mapping[str, str]) -> dict[str, str]:
     """Fields of one view out of the address of a page, where each has its view's name before it."""
-    start, renamed = f"{view.name}.", view.inputs.older_names
+    start, older_names = f"{view.name}.", view.inputs.older_names
     fields = ((key.removeprefix(start), value) for key, value in query.items() if key.startswith(start))
-    return {renamed.get(name, name): value for name, value in fields}
+    return {older_names.get(name, name): value for name, value in fields}
 
 
 def said(error: Any) -> list[dict[str, str]]:

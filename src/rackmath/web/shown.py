@@ -127,17 +127,17 @@ def command_line(words: Sequence[str]) -> str:
     return shlex.join(["rackmath", *words])
 
 
-def as_json(shown: PageContent) -> dict[str, Any]:
+def as_json(content: PageContent) -> dict[str, Any]:
     """Everything that a page gets; its parts are plain values already."""
     return {
-        "figures": list(shown.figures),
-        "pairs": [list(pair) for pair in shown.pairs],
+        "figures": list(content.figures),
+        "pairs": [list(pair) for pair in content.pairs],
         "tables": [
             {"title": table.title, "columns": list(table.columns), "rows": [list(row) for row in table.rows]}
-            for table in shown.tables
+            for table in content.tables
         ],
-        "facts": shown.facts,
-        "command": shown.command,
-        "python": shown.python,
-        "notes": list(shown.notes),
+        "facts": content.facts,
+        "command": content.command,
+        "python": content.python,
+        "notes": list(content.notes),
     }

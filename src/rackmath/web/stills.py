@@ -48,17 +48,17 @@ def _charts(figures: Sequence[Mapping[str, Any]]) -> str:
 
 def _panel(facts: Mapping[str, Any]) -> Panel:
     axes = facts["layout"]
-    turned = any(trace.get("orientation") == "h" for trace in facts["data"])
+    is_horizontal = any(trace.get("orientation") == "h" for trace in facts["data"])
     # Plotly draws the first of lying bars at the bottom, unless its axis is turned round; ours stands on top.
-    upwards = turned and axes["yaxis"].get("autorange") != "reversed"
-    across, up = (axes["yaxis"], axes["xaxis"]) if turned else (axes["xaxis"], axes["yaxis"])
+    upwards = is_horizontal and axes["yaxis"].get("autorange") != "reversed"
+    across, up = (axes["yaxis"], axes["xaxis"]) if is_horizontal else (axes["xaxis"], axes["yaxis"])
     return Panel(
         title=facts["title"],
         across=_text(across),
         up=_text(up),
         log_across=across.get("type") == "log",
         log_up=up.get("type") == "log",
-        series=[_series(trace, turned, upwards) for trace in facts["data"] if trace.get("hoverinfo") != "skip"],
+        series=[_series(trace, is_horizontal, upwards) for trace in facts["data"] if trace.get("hoverinfo") != "skip"],
     )
 
 
@@ -66,11 +66,11 @@ def _text(axis: Mapping[str, Any]) -> str:
     return str(axis.get("title", {}).get("text", ""))
 
 
-def _series(trace: Mapping[str, Any], turned: bool, upwards: bool) -> Series:
-    x, y = (trace["y"], trace["x"]) if turned else (trace["x"], trace["y"])
+def _series(trace: Mapping[str, Any], is_horizontal: bool, upwards: bool) -> Series:
+    x, y = (trace["y"], trace["x"]) if is_horizontal else (trace["x"], trace["y"])
     marker = trace.get("marker", {}).get("symbol")
     if trace["type"] == "bar":
-        kind = "horizontal" if turned else "bars"
+        kind = "horizontal" if is_horizontal else "bars"
     else:
         kind = "mark" if marker else "line" if trace.get("mode") == "lines" else "points"
     points = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]

@@ -18,7 +18,7 @@ _MOST = 64
 _PREFIX = "upload-"
 _SUFFIXES = {"config": (".json",), "trace": (".csv", ".jsonl", ".ndjson")}
 
-_kept: OrderedDict[str, Path] = OrderedDict()
+_UPLOADS: OrderedDict[str, Path] = OrderedDict()
 _lock = threading.Lock()
 _folder: list[tempfile.TemporaryDirectory[str]] = []
 
@@ -53,12 +53,12 @@ def keep(kind: str, filename: str, content: bytes) -> str:
         if not _folder:
             _folder.append(tempfile.TemporaryDirectory(prefix="rackmath-board-"))
         path = Path(_folder[0].name) / f"{name}{suffix}"
-        if name not in _kept:
+        if name not in _UPLOADS:
             path.write_bytes(content)
-        _kept[name] = path
-        _kept.move_to_end(name)
-        while len(_kept) > _MOST:
-            _kept.popitem(last=False)[1].unlink(missing_ok=True)
+        _UPLOADS[name] = path
+        _UPLOADS.move_to_end(name)
+        while len(_UPLOADS) > _MOST:
+            _UPLOADS.popitem(last=False)[1].unlink(missing_ok=True)
     return name
 
 
@@ -68,16 +68,16 @@ def path_of(name: str) -> Path:
     Errors: :class:`InputError` for one that is not kept any more.
     """
     with _lock:
-        if name not in _kept:
+        if name not in _UPLOADS:
             raise InputError("upload", name, "is not kept any more: send the file again")
-        _kept.move_to_end(name)
-        return _kept[name]
+        _UPLOADS.move_to_end(name)
+        return _UPLOADS[name]
 
 
 def paths() -> list[str]:
     """Where all files are kept."""
     with _lock:
-        return [str(path) for path in _kept.values()]
+        return [str(path) for path in _UPLOADS.values()]
 
 
 def shared(names: list[str]) -> dict[str, str]:
@@ -88,4 +88,4 @@ def shared(names: list[str]) -> dict[str, str]:
 def adopt(paths: dict[str, str]) -> None:
     """Know the files of another process."""
     with _lock:
-        _kept.update({name: Path(path) for name, path in paths.items()})
+        _UPLOADS.update({name: Path(path) for name, path in paths.items()})

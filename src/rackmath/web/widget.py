@@ -124,14 +124,14 @@ def _values_of(request: Any, view: View) -> dict[str, Any]:
     return values
 
 
-def as_html(shown: PageContent) -> str:
+def as_html(content: PageContent) -> str:
     """An answer as HTML: numbers, pictures as SVG, tables, the command."""
-    pairs = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in shown.pairs)
-    pictures = svg(shown.figures) if shown.figures else ""
-    tables = "".join(_table(table) for table in shown.tables)
-    notes = "".join(f"<li>{escape(note)}</li>" for note in shown.notes)
-    assumed = f"<details><summary>What was assumed</summary><ul>{notes}</ul></details>" if notes else ""
-    return f"<dl>{pairs}</dl>{pictures}{tables}{assumed}<pre>{escape(shown.command)}</pre>"
+    pairs = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in content.pairs)
+    pictures = svg(content.figures) if content.figures else ""
+    tables = "".join(_table(table) for table in content.tables)
+    notes = "".join(f"<li>{escape(note)}</li>" for note in content.notes)
+    assumptions = f"<details><summary>What was assumed</summary><ul>{notes}</ul></details>" if notes else ""
+    return f"<dl>{pairs}</dl>{pictures}{tables}{assumptions}<pre>{escape(content.command)}</pre>"
 
 
 def _table(table: Table) -> str:

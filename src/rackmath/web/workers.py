@@ -37,10 +37,10 @@ class ViewerLeft(Exception):
 class _Worker:
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_work, args=(other,), daemon=True)
+        self.pipe, child_pipe = context.Pipe()
+        self.process = context.Process(target=_work, args=(child_pipe,), daemon=True)
         self.process.start()
-        other.close()
+        child_pipe.close()
 
     def stop(self) -> None:
         """Stop it, whatever it does."""
@@ -70,7 +70,7 @@ class Workers:
         self.waiting = 0
 
     async def answer(
-        self, view: str, values: Mapping[str, Any], paths: Mapping[str, str], left: Callable[[], Awaitable[bool]]
+        self, view: str, values: Mapping[str, Any], paths: Mapping[str, str], has_left: Callable[[], Awaitable[bool]]
     ) -> dict[str, Any]:
         """Answer one question in a process.
 
@@ -78,7 +78,7 @@ class Workers:
         ----------
         paths : mapping
             Files that were sent, by name.
-        left : callable
+        has_left : callable
             Whether the viewer has left: then the process is stopped.
 
         Errors: :class:`TooBusy`, :class:`TooLong`, :class:`ViewerLeft`; those of the question.
@@ -88,12 +88,12 @@ class Workers:
         self.waiting += 1
         try:
             async with self.free:
-                return await self._run(view, values, paths, left)
+                return await self._run(view, values, paths, has_left)
         finally:
             self.waiting -= 1
 
     async def _run(
-        self, view: str, values: Mapping[str, Any], paths: Mapping[str, str], left: Callable[[], Awaitable[bool]]
+        self, view: str, values: Mapping[str, Any], paths: Mapping[str, str], has_left: Callable[[], Awaitable[bool]]
     ) -> dict[str, Any]:
         worker = self.idle.pop() if self.idle else await asyncio.to_thread(_Worker)
         is_done = False
@@ -109,7 +109,7 @@ class Workers:
                     raise TooLong(f"took longer than {self.longest:g} s: ask for less, or on the command line")
                 if now - last_look > _LEFT:
                     last_look = now
-                    if await left():
+                    if await has_left():
                         raise ViewerLeft
             kind, content = worker.pipe.recv()
             is_done = True

@@ -79,16 +79,16 @@ def test_users_who_began_together_are_counted_by_whole_answers() -> None:
     one = np.ones(64 * 20, np.int32)
     for waves in (2, 3, 20):
         arrival, finish = in_waves(64, waves)
-        rates = balance(arrival, finish, finish, one[: 64 * waves], closed=True)
+        rates = balance(arrival, finish, finish, one[: 64 * waves], is_closed=True)
         assert rates.served == pytest.approx(64)
         assert rates.offered == rates.served
         # Three answers' times after the first ones say nothing of a steady load.
         assert rates.steady is (None if waves < 5 else True)
     # Begun over half of a second they end as far apart, and of two waves the whole run counts: 2.5 s.
     arrival, finish = in_waves(64, 2, spread=0.5)
-    assert balance(arrival, finish, finish, one[:128], closed=True).served == pytest.approx(128 / 2.5)
+    assert balance(arrival, finish, finish, one[:128], is_closed=True).served == pytest.approx(128 / 2.5)
     arrival, finish = in_waves(64, 20, spread=0.5)
-    assert balance(arrival, finish, finish, one, closed=True).served == pytest.approx(64)
+    assert balance(arrival, finish, finish, one, is_closed=True).served == pytest.approx(64)
 
 
 def test_when_a_limit_is_left() -> None:

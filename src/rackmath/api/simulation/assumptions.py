@@ -17,13 +17,13 @@ from rackmath.serving.startup.rules import memory_note
 def assumptions(setup: Setup) -> list[str]:
     """What a report has to say of its numbers."""
     r, last = setup.request, setup.groups[-1]
-    priced = {group.system.name: group.system for group in setup.groups}
+    systems = {group.system.name: group.system for group in setup.groups}
     layouts = [group.deployment.layout for group in setup.groups]
     worst = max(group.deployment.times.error for group in setup.groups)
-    shared = bool(setup.cache.tiers) and setup.cache.tiers[0].shared
+    is_shared = bool(setup.cache.tiers) and setup.cache.tiers[0].shared
     return [
         *setup.notes,
-        *(note for system in priced.values() for note in catalogue.price_note(system, r.usd_per_gpu_hour)),
+        *(note for system in systems.values() for note in catalogue.price_note(system, r.usd_per_gpu_hour)),
         "the bound, without losses" if last.software is None
         else f"step times of {r.engine} of {r.year:g}",
         *dict.fromkeys(note for group in setup.groups if group.software is not None
@@ -52,7 +52,7 @@ def assumptions(setup: Setup) -> list[str]:
         *(["each micro-batch of a pipeline is a replica whose step passes all stages; the others are as busy"]
           if any(int(layout.pipeline) > 1 for layout in layouts) else []),
         *(["prefixes stay in the memory that running requests leave; --tiers says otherwise"]
-          if shared and r.tiers is None else []),
+          if is_shared and r.tiers is None else []),
         *([f"devices of tiers at catalogue prices over {LIFETIME / (365.25 * 86_400):g} years"]
           if any(tier.price for tier in setup.cache.tiers) else []),
         *(["the traffic names no prefix blocks: prefix caches stay empty"]

@@ -83,5 +83,5 @@ def _ahead(r: SimulateRequest, scheduling: Scheduling | None) -> bool:
     """Whether steps are scheduled when the ones before begin: as asked, else as the engine does that forms batches."""
     if r.async_scheduling and r.no_async_scheduling:
         raise InputError("--async-scheduling", "with --no-async-scheduling", "write one of them")
-    own = scheduling is not None and bool(scheduling.ahead) and r.scheduler.policy not in _GATHERED
-    return r.async_scheduling or (own and not r.no_async_scheduling)
+    engine_default = scheduling is not None and bool(scheduling.ahead) and r.scheduler.policy not in _GATHERED
+    return r.async_scheduling or (engine_default and not r.no_async_scheduling)

@@ -41,16 +41,21 @@ def spread_facts(values: Any) -> dict[str, Any] | None:
 
 
 def service_facts(
-    setup: Setup, outcome: Outcome, times: RequestTimes, kept: NDArray[np.bool_], seconds: F, counted: NDArray[np.intp]
+    setup: Setup,
+    outcome: Outcome,
+    times: RequestTimes,
+    in_window: NDArray[np.bool_],
+    seconds: F,
+    counted_requests: NDArray[np.intp],
 ) -> list[dict[str, Any]]:
     """What each service's users saw, of the requests that count in their order, and what its replicas cost."""
     of = np.zeros(len(setup.work), np.int32) if setup.work.service is None else setup.work.service
     rows: list[dict[str, Any]] = []
     for service in sorted({group.service for group in setup.groups}):
         is_service = of == service
-        of_service = counted[is_service[counted]]
-        which = [k for k, group in enumerate(setup.groups) if group.service == service]
-        members = tuple(setup.groups[k] for k in which)
+        of_service = counted_requests[is_service[counted_requests]]
+        places = [k for k, group in enumerate(setup.groups) if group.service == service]
+        members = tuple(setup.groups[k] for k in places)
         rows.append(
             {
                 "replicas": [f"{member.replicas} x {member.text}" for member in members],
@@ -58,9 +63,9 @@ def service_facts(
                 "time_to_first_token": spread_facts(times.first[of_service]),
                 "time_per_output_token": spread_facts(times.per_token[of_service]),
                 "latency": spread_facts(times.whole[of_service]),
-                "good_share": float(kept[of_service].mean()) if len(of_service) else None,
+                "good_share": float(in_window[of_service].mean()) if len(of_service) else None,
                 "usd_per_million_tokens": dollars_per_million(
-                    members, seconds[which], float(setup.work.output[is_service & outcome.answered].sum())
+                    members, seconds[places], float(setup.work.output[is_service & outcome.answered].sum())
                 ),
             }
         )
@@ -68,7 +73,7 @@ def service_facts(
 
 
 def class_facts(
-    setup: Setup, times: RequestTimes, kept: NDArray[np.bool_], counted: NDArray[np.intp]
+    setup: Setup, times: RequestTimes, in_window: NDArray[np.bool_], counted_requests: NDArray[np.intp]
 ) -> dict[str, Any]:
     """What users of each class saw, of the requests that count in their order; empty for one class."""
     rank = setup.work.rank
@@ -76,14 +81,14 @@ def class_facts(
         return {}
     rows: list[dict[str, Any]] = []
     for k in range(int(rank.max()) + 1):
-        of_class = counted[rank[counted] == k]
+        of_class = counted_requests[rank[counted_requests] == k]
         rows.append(
             {
                 "requests": int((rank == k).sum()),
                 "time_to_first_token": spread_facts(times.first[of_class]),
                 "time_per_output_token": spread_facts(times.per_token[of_class]),
                 "latency": spread_facts(times.whole[of_class]),
-                "good_share": float(kept[of_class].mean()) if len(of_class) else None,
+                "good_share": float(in_window[of_class].mean()) if len(of_class) else None,
             }
         )
     return {"classes": rows}

@@ -22,13 +22,13 @@ _NOBODY_SAYS: dict[str, Any] = dict.fromkeys(("energy_kwh", "energy_kwh_range", 
 
 
 def energy_of_simulation(
-    setup: Setup, outcomes: Sequence[Outcome], paid: Sequence[F], busy: Sequence[F]
+    setup: Setup, outcomes: Sequence[Outcome], paid_seconds: Sequence[F], busy: Sequence[F]
 ) -> dict[str, Any]:
     """Energy of all replicas, of a written token, and emissions; None where nobody says a chip's power.
 
     Parameters
     ----------
-    paid, busy : sequence of arrays
+    paid_seconds, busy : sequence of arrays
         Accelerator-seconds of each pool by kind of replica: all of them, and those that were not idle. [s]
 
     Prompts go to the first pool, answers are written by the last; kinds share them as their busy time. While it
@@ -44,7 +44,7 @@ def energy_of_simulation(
             share = float(busy[place][kind]) / max(float(busy[place].sum()), 1e-9)
             bandwidth_share = _bandwidth_share(setup, group, outcome, kind) if place == len(setup.pools) - 1 else 0.0
             run = energy_of_run(
-                float(paid[place][kind]),
+                float(paid_seconds[place][kind]),
                 bandwidth_share * float(busy[place][kind]),
                 tokens * share * 2 * multiplied_params(group.architecture, head=False) / _rate(group),
                 group.system.chip,
@@ -70,14 +70,14 @@ def _rate(group: ReplicaGroup) -> float:
 def _bandwidth_share(setup: Setup, group: ReplicaGroup, outcome: Outcome, kind: int) -> float:
     """Part of the peak bandwidth that a step of the mean batch uses. [1]"""
     is_kind = outcome.replicas.own["kind"] == kind
-    worked = float(outcome.replicas.own["busy"][is_kind].sum())
-    if not worked > 0:
+    busy_seconds = float(outcome.replicas.own["busy"][is_kind].sum())
+    if not busy_seconds > 0:
         return 0.0
     step = estimate(
         group.architecture,
         group.system,
         group.deployment.layout,
-        batch=max(float(outcome.replicas.own["batch"][is_kind].sum()) / worked, 1.0),
+        batch=max(float(outcome.replicas.own["batch"][is_kind].sum()) / busy_seconds, 1.0),
         context=float(setup.work.prompt.mean()) + float(setup.work.output.mean()) / 2,
         losses=group.losses,
     )

@@ -65,9 +65,9 @@ class ReplicaGroup:
         """90 % range of measured over simulated time of a step; (1, 1) of the bound."""
         if self.software is None:
             return 1.0, 1.0
-        computed = constants_file.range_of(self.system, self.software, "time per token")
-        computed = apart_range(self.deployment.layout, "time per token", computed)
-        return computed if self.near is None else self.near.range("time per token", computed)
+        computed_range = constants_file.range_of(self.system, self.software, "time per token")
+        computed_range = apart_range(self.deployment.layout, "time per token", computed_range)
+        return computed_range if self.near is None else self.near.range("time per token", computed_range)
 
     @property
     def gpus_each(self) -> float:
@@ -182,10 +182,10 @@ def services(work: Arrivals, beside: Sequence[ReplicaGroupText], seed: int) -> t
         random = np.random.default_rng([seed, 2])
         # Turns of a session go where its first one went.
         head = _heads(work)[free]
-        dealt = random.choice(len(beside) + 1, len(work), p=[*shares, 1 - sum(shares)])[head]
+        service_of = random.choice(len(beside) + 1, len(work), p=[*shares, 1 - sum(shares)])[head]
         for k, number in enumerate(numbers):
             if shares[k]:
-                service[free[dealt == k]] = number
+                service[free[service_of == k]] = number
     return replace(work, service=service if service.any() else None, names=()), numbers
 
 

@@ -29,18 +29,18 @@ def check_limit(r: SimulateRequest, work: Arrivals) -> None:
             raise InputError("--max-queued-requests", r.max_queued_requests, way_out)
 
 
-def refusals(r: SimulateRequest, outcome: Outcome, counted: NDArray[np.intp]) -> dict[str, Any]:
+def refusals(r: SimulateRequest, outcome: Outcome, counted_requests: NDArray[np.intp]) -> dict[str, Any]:
     """Requests that were refused, their part of those that count, and how many had tokens of their answer already.
 
     Empty for a queue without a limit.
     """
     if r.max_queued_requests is None:
         return {}
-    refused = ~outcome.answered
+    is_refused = ~outcome.answered
     return {
         "refused": {
-            "requests": int(refused.sum()),
-            "share": float(refused[counted].mean()),
-            "with_tokens": int((refused & np.isfinite(outcome.requests["first"])).sum()),
+            "requests": int(is_refused.sum()),
+            "share": float(is_refused[counted_requests].mean()),
+            "with_tokens": int((is_refused & np.isfinite(outcome.requests["first"])).sum()),
         }
     }

@@ -102,15 +102,15 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
     span = max(last.end - float(arrival.min()), 1e-9)
     users = _users(setup, outcomes, tasks)
     times, rates, sample = users.times, users.rates, users.sample
-    queued = (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing
+    queueing = (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing
     output_tokens = float(setup.work.output[last.answered].sum())
-    own, writers = last.replicas.own, setup.pools[-1]
-    work = float(own["busy"].sum())
+    replica_facts, writers = last.replicas.own, setup.pools[-1]
+    work = float(replica_facts["busy"].sum())
     blocks = _each(writers, last, [group.batching.memory // group.batching.block for group in writers])
     pools = list(zip(outcomes, setup.pools, strict=True))
     pool_seconds = [_gpu_seconds(outcome, pool, outcome.replica_seconds) for outcome, pool in pools]
     busy = [_gpu_seconds(outcome, pool, outcome.replicas.own["busy"]) for outcome, pool in pools]
-    paid = np.concatenate(pool_seconds)
+    paid_seconds = np.concatenate(pool_seconds)
     rent = _rent(setup, first, span)
     cost = rent + _encoders_cost(setup, span)
     return {
@@ -121,7 +121,7 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "requests": len(setup.work),
         "warm_up_requests": users.warm,
         **users.facts(),
-        "queueing": spread_facts(queued[sample]),
+        "queueing": spread_facts(queueing[sample]),
         "offered_rate": rates.offered,
         "served_rate": rates.served,
         "steady": rates.steady,
@@ -132,9 +132,9 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,
         "hit_tokens": float(first.requests["hit"].sum()) / float(setup.work.prompt[last.answered].sum()),
-        "utilisation": sum(float(b.sum()) for b in busy) / max(float(paid.sum()), 1e-9),
-        "mean_batch": float(own["batch"].sum()) / max(work, 1e-9),
-        "memory_in_use": float(own["kept"].sum()) / max(float((own["busy"] * blocks).sum()), 1e-9),
+        "utilisation": sum(float(b.sum()) for b in busy) / max(float(paid_seconds.sum()), 1e-9),
+        "mean_batch": float(replica_facts["batch"].sum()) / max(work, 1e-9),
+        "memory_in_use": float(replica_facts["kept"].sum()) / max(float((replica_facts["busy"] * blocks).sum()), 1e-9),
         "preempted": int((last.requests["dropped"] > 0).sum()),
         "failures": sum(group.failures for group in outcomes),
         "most_replicas": max(group.most_replicas for group in outcomes),
@@ -143,10 +143,10 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         **energy_of_simulation(setup, outcomes, pool_seconds, busy),
         "tier_bytes": _held(setup, first),
         "usd_tiers": rent,
-        "usd_per_million_tokens": dollars_per_million(members, paid, output_tokens, cost),
+        "usd_per_million_tokens": dollars_per_million(members, paid_seconds, output_tokens, cost),
         **_encoders(setup, rates),
         "table_error": max(group.deployment.times.error for group in members),
-        "services": service_facts(setup, last, times, users.within_limits, paid, sample)
+        "services": service_facts(setup, last, times, users.within_limits, paid_seconds, sample)
         if len(setup.pools[0]) > 1
         else [],
         **class_facts(setup, times, users.within_limits, sample),
@@ -173,8 +173,10 @@ def _rates(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> 
     """Rates of requests, and whether they keep up; where there are tasks, whether those do."""
     is_answered = outcomes[-1].answered
     q, send_times = outcomes[-1].requests[is_answered], outcomes[0].requests["arrival"]
-    closed = setup.request.users is not None
-    rates = balance(send_times[is_answered], q["first"], q["finish"], setup.work.output[is_answered], closed=closed)
+    is_closed = setup.request.users is not None
+    rates = balance(
+        send_times[is_answered], q["first"], q["finish"], setup.work.output[is_answered], is_closed=is_closed
+    )
     if rates.offered is not None and not is_answered.all():
         rates = replace(rates, offered=rates.offered * (len(send_times) - 1) / max(len(q) - 1, 1))
     return rates if tasks is None else replace(rates, steady=task_rates(tasks).steady)
@@ -214,8 +216,8 @@ def _rent(setup: Setup, outcome: Outcome, span: float) -> float:
     replicas = len(outcome.replicas.own)
     total = 0.0
     for tier in setup.cache.tiers:
-        bought = tier.capacity * (1 if tier.common else replicas)
-        total += tier.price * (bought if isfinite(bought) else tier_bytes.get(tier.name, 0.0))
+        capacity = tier.capacity * (1 if tier.common else replicas)
+        total += tier.price * (capacity if isfinite(capacity) else tier_bytes.get(tier.name, 0.0))
     return total * span / LIFETIME
 
 
@@ -282,11 +284,11 @@ def range_ends(setup: Setup) -> dict[str, Any] | None:
         return None
     ends_of: dict[str, Any] = {"steps": list(setup.groups[0].span)}
     for end, name in enumerate(("low", "high")):
-        other = at_end(setup, end)
-        outcomes = run(other)
+        setup_at_end = at_end(setup, end)
+        outcomes = run(setup_at_end)
         # Tasks have a cost, which takes the whole fleet; else users alone are asked.
         users_only = setup.work.task is None
-        facts = _users(other, outcomes, None).facts() if users_only else facts_of(other, outcomes)
+        facts = _users(setup_at_end, outcomes, None).facts() if users_only else facts_of(setup_at_end, outcomes)
         ends_of[name] = {
             key: {p: facts[key][p] for p in STATISTICS} for key in QUANTITIES if facts[key] is not None
         } | {key: facts[key] for key in ("throughput", "goodput", "tasks") if key in facts}

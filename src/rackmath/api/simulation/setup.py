@@ -106,8 +106,8 @@ def setup_of(r: SimulateRequest) -> Setup:
         for part, number in zip(beside, numbers, strict=True):
             # Another system has its own price.
             price = r.usd_per_gpu_hour if "on" not in part.options else None
-            other: SimulateRequest = replace(r, **({"layout": None, "usd_per_gpu_hour": price} | dict(part.options)))
-            groups.append(group_of(other, work, number))
+            copy: SimulateRequest = replace(r, **({"layout": None, "usd_per_gpu_hour": price} | dict(part.options)))
+            groups.append(group_of(copy, work, number))
     first, last = groups[0], groups[-1]
     return Setup(
         request=request,
@@ -139,8 +139,8 @@ def run(
     """One fleet, or readers and writers; long runs are kept in a checkpoint and go on from it."""
     tell: Callable[[str], None] = progress or (lambda text: None)
 
-    def say(done: int, of: int) -> None:
-        tell(f"{done:,} of {of:,} requests")
+    def say(count: int, of: int) -> None:
+        tell(f"{count:,} of {of:,} requests")
 
     code = code_for(_size(setup), len(setup.pools[0]), tell)
     keep: Keep = checkpoint.keep if checkpoint else lambda snapshot: None

@@ -55,12 +55,12 @@ def all_experiments(out: str | None, device: str | None, seconds: float | None, 
     start = perf_counter()
     budget = TimeLimit(seconds if seconds is not None else _QUICK if quick else _WHOLE, render.show_progress)
     experiments: list[Experiment] = []
-    stopped = False
+    is_interrupted = False
     try:
         # Each is kept as soon as it has ended.
         experiments.extend(job() for job in _jobs(device, quick, budget))
     except KeyboardInterrupt:
-        stopped = True
+        is_interrupted = True
         render.show_note(f"stopped after {len(experiments)} experiments")
     if out is not None and experiments:
         write_text(Path(out), _page(experiments, perf_counter() - start), "--html")
@@ -76,7 +76,7 @@ def all_experiments(out: str | None, device: str | None, seconds: float | None, 
         )
     else:
         _show(experiments)
-    if stopped:
+    if is_interrupted:
         raise click.Abort
 
 
@@ -108,28 +108,28 @@ def _jobs(device: str | None, quick: bool, budget: TimeLimit) -> Iterator[Job]:
     yield lambda: kv_tiers.experiment(ceilings, next(parts))
 
 
-def _show(done: list[Experiment]) -> None:
-    for row in done:
+def _show(experiments: list[Experiment]) -> None:
+    for row in experiments:
         error = "" if row.median_error is None else f", median error {row.median_error:.0%}"
         render.show_lines(f"{row.title} ({row.name}): {row.seconds:.0f} s{error}", row.findings)
 
 
-def _page(done: list[Experiment], seconds: float) -> str:
+def _page(experiments: list[Experiment], seconds: float) -> str:
     """One page of HTML without scripts."""
-    today = datetime.now(UTC).date()
+    today, machine = datetime.now(UTC).date(), experiments[0].machine
     body = [
-        f"<h1>The lecture on {escape(done[0].machine.name)}</h1>",
-        f'<p class="small">{escape(done[0].machine.text())}; {today}; rackmath {escape(__version__)}; {seconds:.0f} s. '
+        f"<h1>The lecture on {escape(machine.name)}</h1>",
+        f'<p class="small">{escape(machine.text())}; {today}; rackmath {escape(__version__)}; {seconds:.0f} s. '
         "Points are measured, lines predicted by the engine from the machine's own ceilings.</p>",
         "<table><tr><th>experiment</th><th class='n'>seconds</th><th class='n'>median error</th></tr>",
         *(
             f'<tr><td><a href="#{row.name}">{escape(row.title)}</a></td><td class="n">{row.seconds:.0f}</td>'
             f'<td class="n">{"" if row.median_error is None else f"{row.median_error:.0%}"}</td></tr>'
-            for row in done
+            for row in experiments
         ),
         "</table>",
     ]
-    for row in done:
+    for row in experiments:
         body.append(f'<h2 id="{row.name}">{escape(row.title)}</h2>')
         body += [f"<p>{escape(line)}</p>" for line in row.findings]
         body.append(f"<figure>{svg_text(figure(row))}</figure>")

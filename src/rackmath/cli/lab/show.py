@@ -92,15 +92,15 @@ def show_panel(title: str, curves: list[ExperimentCurve]) -> None:
     )
 
 
-def _thinned(places: list[float], shared: set[float]) -> list[float]:
+def _thinned(places: list[float], kept_places: set[float]) -> list[float]:
     """Places to print; of many those that all curves have, each at least 1.4 times the last, and where curves end."""
     if len(places) <= _MOST_ROWS:
         return places
     selection: list[float] = []
-    for x in [x for x in places if x in shared] or places:
+    for x in [x for x in places if x in kept_places] or places:
         if not selection or x >= _APART * selection[-1]:
             selection.append(x)
-    return sorted({*selection, max(shared, default=places[-1]), places[-1]})
+    return sorted({*selection, max(kept_places, default=places[-1]), places[-1]})
 
 
 def panels(experiment: Experiment) -> Iterator[tuple[str, list[ExperimentCurve]]]:

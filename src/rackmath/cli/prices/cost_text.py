@@ -89,13 +89,13 @@ def _lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         (f"{rate.write:.4g} (x{rate.write / page.input:.4g} of input), in {rate.tier}")
         for rate in (page.minutes, page.hour)
     ]
-    loaded = f"x{page.cached_over_input:.2g} of input if the load overlaps, x{page.waited_over_input:.2g} if not"
+    load_text = f"x{page.cached_over_input:.2g} of input if the load overlaps, x{page.waited_over_input:.2g} if not"
     lines = [
         ("mean cost", f"input {page.input:.3g}, output {page.output:.3g}: output / input {page.output_over_input:.3g}"),
         (f"up to {tiers.start:,.0f}", low),
         ("above", f"{high} (x{multiples[0]:.3g}, x{multiples[1]:.3g})"),
         ("requests overpay", f"{tiers.overcharge:.0%} in the mean; without tiers {tiers.flat_overcharge:.0%}"),
-        ("cached input", f"{page.minutes.read:.2g}: {loaded}; from {page.minutes.tier}"),
+        ("cached input", f"{page.minutes.read:.2g}: {load_text}; from {page.minutes.tier}"),
         ("write, 5 minutes", write_ratios[0]),
         ("write, 1 hour", write_ratios[1]),
         ("storage", f"{page.hour.storage:.2g} per hour in {page.hour.tier}"),

@@ -48,10 +48,10 @@ def decode_prices(request: PriceRequest, plot: str | None, explain: bool, as_jso
     render.show_lines("assumed", result.assumptions)
 
 
-def _equations(market: Market, decoded: DecodedPrice) -> tuple[str, ...]:
+def _equations(market: Market, reading: DecodedPrice) -> tuple[str, ...]:
     """Equations of the answer, the numbers at the posterior's medians put in, the result."""
-    active, total = decoded.active_params.median / 1e9, decoded.total_params.median / 1e9
-    level, chunk = decoded.product.median * FLOOR, float(np.exp(market.chunk))
+    active, total = reading.active_params.median / 1e9, reading.total_params.median / 1e9
+    level, chunk = reading.product.median * FLOOR, float(np.exp(market.chunk))
     # Medians of a posterior need not satisfy its equations exactly; the line shows sizes, not digits.
     price = level * active * (1 + total / active * RIDGE / chunk)
     hosts = market.hosts
@@ -59,7 +59,7 @@ def _equations(market: Market, decoded: DecodedPrice) -> tuple[str, ...]:
         "input price = C N (1 + r 295 / K)   N active parameters in billions, r total over active parameters",
         "295   tokens for which reading an 8-bit weight takes as long as using it, on an H100",
         f"K     tokens of a prompt that share a read of the weights: {chunk:,.0f}",
-        f"C     floor x product = {FLOOR:.3g} $ x {decoded.product.median:.3g} = {level:.3g} $",
+        f"C     floor x product = {FLOOR:.3g} $ x {reading.product.median:.3g} = {level:.3g} $",
         "floor 2e15 FLOP (a million tokens, a billion parameters) / 1,979 TFLOP/s x 2.35 $ per hour",
         f"prior of C: {np.exp(market.level):.3g} $ x N^-{market.economy:.2f}, spread {market.level_scale:.2f} in ln",
         f"medians put in: N = {active:.3g}, r = {total / active:.3g}: {price:.3g} $",
@@ -69,28 +69,28 @@ def _equations(market: Market, decoded: DecodedPrice) -> tuple[str, ...]:
     )
 
 
-def _show(decoded: DecodedPrice, offers: Sequence[Offer]) -> None:
-    render.show_lines("in short", decode_summary(decoded))
+def _show(reading: DecodedPrice, offers: Sequence[Offer]) -> None:
+    render.show_lines("in short", decode_summary(reading))
     rows = [
         (label, *(_shown(value, scale) for value in (span.median, span.low50, span.high50, span.low90, span.high90)))
-        for label, span, scale in _quantities(decoded)
+        for label, span, scale in _quantities(reading)
     ]
-    title = f"{decoded.model}: offers {len(offers)}, with different prices {decoded.hosts}"
-    note = f"dense with probability {decoded.dense:.2f}; {decoded.effective_draws:,.0f} effective draws, "
-    note += f"k {decoded.pareto_k:.2f}"
-    if decoded.effective_draws < _LEAST_DRAWS or decoded.pareto_k > _WORST_TAIL:
+    title = f"{reading.model}: offers {len(offers)}, with different prices {reading.hosts}"
+    note = f"dense with probability {reading.dense:.2f}; {reading.effective_draws:,.0f} effective draws, "
+    note += f"k {reading.pareto_k:.2f}"
+    if reading.effective_draws < _LEAST_DRAWS or reading.pareto_k > _WORST_TAIL:
         note += "; the draws are too few or too uneven to be trusted: the prices are far from any known model"
     render.show_table(title, ("", "median", "50 % from", "to", "90 % from", "to"), rows, note)
-    render.show_lines("cannot tell", decoded.cannot_tell)
+    render.show_lines("cannot tell", reading.cannot_tell)
 
 
-def _quantities(decoded: DecodedPrice) -> tuple[tuple[str, Interval, float], ...]:
+def _quantities(reading: DecodedPrice) -> tuple[tuple[str, Interval, float], ...]:
     return (
-        ("active parameters, B", decoded.active_params, 1e9),
-        ("total parameters, B", decoded.total_params, 1e9),
-        ("KV bytes per token, 16 bit", decoded.kv_bytes_per_token, 1.0),
-        ("price over ideal cost", decoded.product, 1.0),
-        ("margin: price over cost", decoded.margin, 1.0),
+        ("active parameters, B", reading.active_params, 1e9),
+        ("total parameters, B", reading.total_params, 1e9),
+        ("KV bytes per token, 16 bit", reading.kv_bytes_per_token, 1.0),
+        ("price over ideal cost", reading.product, 1.0),
+        ("margin: price over cost", reading.margin, 1.0),
     )
 
 

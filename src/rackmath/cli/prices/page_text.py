@@ -55,11 +55,11 @@ def show_market(pages: Sequence[Mapping[str, Any]]) -> None:
     render.show_table("medians over models", [*heads, "cliffs (models)"], rows)
     kinds: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for page_facts in pages:
-        own: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+        own_ratios: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         for reading in page_facts["readings"]:
             for entry in reading["hypotheses"]:
-                own[reading["kind"], entry["hypothesis"]].append(entry["log10_bayes_factor"])
-        for (kind, hypothesis), values in own.items():
+                own_ratios[reading["kind"], entry["hypothesis"]].append(entry["log10_bayes_factor"])
+        for (kind, hypothesis), values in own_ratios.items():
             kinds[kind][hypothesis].append(float(np.median(values)))
     render.show_table(
         "how well each hypothesis foretells a ratio, against convention: log10 Bayes factor per ratio",
@@ -83,17 +83,17 @@ def hypothesis_rows(reading: Mapping[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for hypothesis in reading["hypotheses"]:
         convention = hypothesis["hypothesis"] == CONVENTION
-        meant = "nothing"
+        meaning = "nothing"
         if convention:
-            meant = f"nothing; {hypothesis['probability']:.0%} of the others print it"
+            meaning = f"nothing; {hypothesis['probability']:.0%} of the others print it"
         elif hypothesis["implied"] is not None:
-            meant = f"{hypothesis['implies']}: {_span(hypothesis['implied'])}"
+            meaning = f"{hypothesis['implies']}: {_span(hypothesis['implied'])}"
         if hypothesis["impossible"] > 0.005:
-            meant += f"; cannot be in {hypothesis['impossible']:.0%} of models"
+            meaning += f"; cannot be in {hypothesis['impossible']:.0%} of models"
         foretold = "" if hypothesis["predicted"] is None else _span(hypothesis["predicted"])
         factor = "0" if convention else f"{hypothesis['log10_bayes_factor']:+.1f}"
         head = (name, value, str(len(reading["models"]))) if not rows else ("", "", "")
-        rows.append((*head, hypothesis["hypothesis"], foretold, factor, meant))
+        rows.append((*head, hypothesis["hypothesis"], foretold, factor, meaning))
     return rows
 
 

@@ -49,8 +49,8 @@ def _facts(model: str, provider: str | None, at: date) -> dict[str, Any]:
     market = price_files.market()
     offers = price_book.published(model, at)
     prices = price_book.price_list(model, provider, at)
-    own = _listing(prices.provider, model, at)
-    page_facts = pages(prices.provider, own.prices.model, at)[0]
+    own_page = _listing(prices.provider, model, at)
+    page_facts = pages(prices.provider, own_page.prices.model, at)[0]
     return {
         "model": model,
         "day": str(at),
@@ -60,7 +60,7 @@ def _facts(model: str, provider: str | None, at: date) -> dict[str, Any]:
         "provider": prices.provider,
         "page": {
             **page_facts,
-            "changes": [change for change in page_facts["changes"] if change.model == own.prices.model],
+            "changes": [change for change in page_facts["changes"] if change.model == own_page.prices.model],
         },
         "market": market,
         "version": __version__,

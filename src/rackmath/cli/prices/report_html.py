@@ -18,7 +18,7 @@ from rackmath.prices.decode import DecodedPrice, Interval, Offer
 
 def report_html(facts: Mapping[str, Any]) -> str:
     """Whole page."""
-    decoded: DecodedPrice = facts["decoded"]
+    reading: DecodedPrice = facts["decoded"]
     prior: DecodedPrice = facts["prior"]
     model, day = escape(facts["model"]), facts["day"]
     body = [
@@ -26,13 +26,13 @@ def report_html(facts: Mapping[str, Any]) -> str:
         f'<p class="small">Prices of {day}; rackmath {escape(facts["version"])}. Intervals hold for models that are '
         "priced as open-weight models are; how well they held on models left out stands in "
         "docs/accuracy-of-prices.md of the project.</p>",
-        _summary(decoded),
+        _summary(reading),
         "<h2>What hosts ask</h2>",
         _offers(facts["offers"]),
         _figure(_asked_figure(facts["model"], facts["offers"])),
         "<h2>What that implies</h2>",
-        _implied(decoded, prior),
-        _figure(sizes_figure(facts["model"], decoded, prior)),
+        _implied(reading, prior),
+        _figure(sizes_figure(facts["model"], reading, prior)),
         f"<h2>The ratios on the page of {escape(facts['provider'])}</h2>",
         "<p>Each ratio against physical hypotheses, which foretell it from models as the market has them, and against "
         "convention: what other providers print for other models. log10 BF is the decimal logarithm of the Bayes "
@@ -43,7 +43,7 @@ def report_html(facts: Mapping[str, Any]) -> str:
         "<h2>What this cannot tell</h2>",
         _list(
             [
-                *decoded.cannot_tell,
+                *reading.cannot_tell,
                 "a closed model's vendor may price unlike hosts of open-weight models; nothing here checks that",
                 "ratios of one provider are not independent: their factors must not be multiplied",
             ]
@@ -61,13 +61,13 @@ def report_html(facts: Mapping[str, Any]) -> str:
     return page(f"Prices of {facts['model']}", body)
 
 
-def _summary(decoded: DecodedPrice) -> str:
-    active, total = decoded.active_params, decoded.total_params
+def _summary(reading: DecodedPrice) -> str:
+    active, total = reading.active_params, reading.total_params
     return (
         f"<p>Between {active.low90 / 1e9:.3g} and {active.high90 / 1e9:.3g} billion parameters are used per token "
         f"(nine chances in ten; even chances from {active.low50 / 1e9:.3g} to {active.high50 / 1e9:.3g}), of "
         f"{total.low90 / 1e9:,.0f} to {total.high90 / 1e9:,.0f} billion in all. The price is "
-        f"{decoded.product.low90:.2g} to {decoded.product.high90:.2g} times the cost of an ideal H100; how that splits "
+        f"{reading.product.low90:.2g} to {reading.product.high90:.2g} times the cost of an ideal H100; how that splits "
         "into idle time, margin and rent, prices do not say. The size of the KV cache is not identified by prices.</p>"
     )
 
@@ -84,9 +84,9 @@ def _price(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
 
 
-def _implied(decoded: DecodedPrice, prior: DecodedPrice) -> str:
+def _implied(reading: DecodedPrice, prior: DecodedPrice) -> str:
     estimates = [
-        (name, getattr(decoded, field), getattr(prior, field), scale)
+        (name, getattr(reading, field), getattr(prior, field), scale)
         for name, field, scale in (
             ("active parameters, billions", "active_params", 1e9),
             ("total parameters, billions", "total_params", 1e9),
@@ -97,8 +97,8 @@ def _implied(decoded: DecodedPrice, prior: DecodedPrice) -> str:
     ]
     rows = [(name, _span(now, size), _middle(now, size), _span(before, size)) for name, now, before, size in estimates]
     note = (
-        f"dense with probability {decoded.dense:.2f}; {decoded.effective_draws:,.0f} effective draws, Pareto k "
-        f"{decoded.pareto_k:.2f}"
+        f"dense with probability {reading.dense:.2f}; {reading.effective_draws:,.0f} effective draws, Pareto k "
+        f"{reading.pareto_k:.2f}"
     )
     return _table(("", ">median (90 %)", ">50 %", ">before any price (90 %)"), rows, note)
 
@@ -117,9 +117,9 @@ def _number(value: float) -> str:
 
 def _ratios(facts: Mapping[str, Any]) -> str:
     rows = [
-        (name, value, hypothesis, foretold, factor, meant)
+        (name, value, hypothesis, foretold, factor, meaning)
         for reading in facts["readings"]
-        for name, value, _, hypothesis, foretold, factor, meant in hypothesis_rows(reading)
+        for name, value, _, hypothesis, foretold, factor, meaning in hypothesis_rows(reading)
     ]
     return _table(("ratio", ">published", "hypothesis", ">foretold (90 %)", ">log10 BF", "would imply"), rows)
 

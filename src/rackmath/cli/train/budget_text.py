@@ -107,11 +107,11 @@ def equations(law: LossLaw, facts: dict[str, Any]) -> tuple[str, ...]:
     """Equations with their numbers."""
     ratio = law.balance(facts["params"], facts["tokens"])
     terms = f"{law.floor:g} + {law.size:g} / N^{law.alpha:g} + {law.data:g} / D^{law.beta:g}"
-    trained = facts["cost_pretrain"] + facts["cost_rl"]
+    training_cost = facts["cost_pretrain"] + facts["cost_rl"]
     return (
         f"L = {terms} = {facts['loss']:.4f}",
         "cost = 6 N D (1 + RL share) + 2 N (tokens read / efficiency + tokens written / efficiency) x success",
         "least where (alpha A N^-alpha) / (beta B D^-beta) = 1 + inference / training",
-        f"             {ratio:.4f} = 1 + {facts['cost_inference']:.3g} / {trained:.3g}",
+        f"             {ratio:.4f} = 1 + {facts['cost_inference']:.3g} / {training_cost:.3g}",
         f"over-training x = D / D*(N), x^beta = {facts['overtraining']:.4g}^{law.beta:g} = {ratio:.4f}",
     )

@@ -77,7 +77,7 @@ def _draw(timeline: Timeline, path: Path) -> None:
 
     ranks = timeline.order.ranks
     figure, axis = plt.subplots(figsize=(12, 1.4 + 0.3 * ranks), layout="constrained")
-    used: dict[int, Any] = {}
+    colours: dict[int, Any] = {}
     for rank, operations in enumerate(timeline.order.operations):
         for kind in sorted({op[0] for op in operations}):
             bars = [
@@ -85,7 +85,7 @@ def _draw(timeline: Timeline, path: Path) -> None:
                 for op, start, end in zip(operations, timeline.start[rank], timeline.end[rank], strict=True)
                 if op[0] == kind
             ]
-            used[kind] = axis.broken_barh(
+            colours[kind] = axis.broken_barh(
                 bars, (rank - 0.4, 0.8), facecolors=COLOURS[kind], edgecolor="white", linewidth=0.4
             )
     axis.set_ylim(ranks - 0.4, -0.6)
@@ -94,11 +94,11 @@ def _draw(timeline: Timeline, path: Path) -> None:
     axis.set_ylabel("rank")
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(
-        [used[kind] for kind in sorted(used)],
-        [NAMES[kind] for kind in sorted(used)],
+        [colours[kind] for kind in sorted(colours)],
+        [NAMES[kind] for kind in sorted(colours)],
         frameon=False,
         fontsize=8,
-        ncols=len(used),
+        ncols=len(colours),
         loc="lower left",
         bbox_to_anchor=(0, 1),
     )

@@ -46,7 +46,7 @@ def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
     low, high = facts["days_range"]
     dollars = "no price is known" if facts["usd"] is None else f"{_count(facts['usd'])} $"
     energy = [] if facts["energy_mwh"] is None else [("energy", _energy(facts))]
-    shared = f", {facts['context_parallel']:g} ranks to a sequence" if facts["context_parallel"] > 1 else ""
+    sharing = f", {facts['context_parallel']:g} ranks to a sequence" if facts["context_parallel"] > 1 else ""
     render.show_lines(f"{facts['model']} on {gpus:,} x {facts['system']}", training_summary(facts))
     render.show_pairs(
         "in numbers",
@@ -56,7 +56,7 @@ def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
             *energy,
             ("step", f"{show(facts['step_time'], 's')}, {facts['tokens_per_second']:,.0f} tokens/s"),
             ("MFU", f"{facts['mfu']:.1%}, HFU {facts['hfu']:.1%}; {facts['tflops_per_gpu']:,.0f} TFLOP/s each"),
-            ("layout", f"{facts['layout']}{shared}, micro-batch {facts['microbatch']:g}, chunks {facts['chunks']:g}"),
+            ("layout", f"{facts['layout']}{sharing}, micro-batch {facts['microbatch']:g}, chunks {facts['chunks']:g}"),
             ("", f"recompute {facts['recompute']}, shared over data-parallel ranks: {facts['sharded']}"),
             (
                 "checkpoints",

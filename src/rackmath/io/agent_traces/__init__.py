@@ -124,11 +124,11 @@ def _opened(path: Path) -> IO[str]:
 def _of_file(data: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The object of a file, or those of its list."""
     _bounded(len(data), name)
-    loaded = _loaded(data, name)
-    if not isinstance(loaded, list):
-        yield name, _object(loaded, name)
+    content = _loaded(data, name)
+    if not isinstance(content, list):
+        yield name, _object(content, name)
         return
-    for number, entry in enumerate(cast(list[Any], loaded), start=1):
+    for number, entry in enumerate(cast(list[Any], content), start=1):
         place = f"{name}, object {number}"
         yield place, _object(entry, place)
 

@@ -107,7 +107,7 @@ def workload_of(calls: Sequence[Call], block: int) -> Arrivals:
     )
 
 
-def _tasks(calls: Sequence[Call], known: Mapping[str, int]) -> list[int]:
+def _tasks(calls: Sequence[Call], task_of: Mapping[str, int]) -> list[int]:
     """Task of each call, numbered in the order in which tasks begin, then as they stand in the file."""
     root = list(range(len(calls)))
 
@@ -120,7 +120,7 @@ def _tasks(calls: Sequence[Call], known: Mapping[str, int]) -> list[int]:
     heads: dict[str, int] = {}
     for k, call in enumerate(calls):
         for wait in call.waits:
-            root[find(known[wait.name])] = find(k)
+            root[find(task_of[wait.name])] = find(k)
         if call.task is not None:
             root[find(heads.setdefault(call.task, k))] = find(k)
     members = [find(k) for k in range(len(calls))]
@@ -130,8 +130,8 @@ def _tasks(calls: Sequence[Call], known: Mapping[str, int]) -> list[int]:
         if not call.waits:
             begins[members[k]] = min(begins.get(members[k], np.inf), call.begins or 0.0)
         stands.setdefault(members[k], k)
-    ranked = sorted(stands, key=lambda task: (begins.get(task, 0.0), stands[task]))
-    number = {task: n for n, task in enumerate(ranked)}
+    order = sorted(stands, key=lambda task: (begins.get(task, 0.0), stands[task]))
+    number = {task: n for n, task in enumerate(order)}
     return [number[task] for task in members]
 
 
@@ -148,9 +148,9 @@ def _one_beginning(calls: Sequence[Call], tasks: Sequence[int]) -> None:
             call.waits.append(Wait(first[task].name, later, dispatch=True))
 
 
-def _order(calls: Sequence[Call], known: Mapping[str, int], tasks: Sequence[int]) -> list[int]:
+def _order(calls: Sequence[Call], task_of: Mapping[str, int], tasks: Sequence[int]) -> list[int]:
     """Calls task by task, each after those that it waits for."""
-    sorter = TopologicalSorter({k: [known[w.name] for w in call.waits] for k, call in enumerate(calls)})
+    sorter = TopologicalSorter({k: [task_of[w.name] for w in call.waits] for k, call in enumerate(calls)})
     try:
         order = list(sorter.static_order())
     except CycleError as error:
@@ -161,12 +161,12 @@ def _order(calls: Sequence[Call], known: Mapping[str, int], tasks: Sequence[int]
     return order
 
 
-def _answers(calls: Sequence[Call], known: Mapping[str, int], block: int) -> dict[str, Sequence[Hashable]]:
+def _answers(calls: Sequence[Call], task_of: Mapping[str, int], block: int) -> dict[str, Sequence[Hashable]]:
     """Blocks of each answer, by call, as the prompt that goes on with it names them."""
     answers: dict[str, Sequence[Hashable]] = {}
     for after in calls:
         for wait in after.waits:
-            before = calls[known[wait.name]]
+            before = calls[task_of[wait.name]]
             if wait.dispatch or before.session != after.session or before.name in answers:
                 continue
             first, last = before.prompt // block, (before.prompt + before.output - 1) // block

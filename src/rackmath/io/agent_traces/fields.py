@@ -97,10 +97,10 @@ def blocks_of(row: Object, name: str, place: str) -> Sequence[Hashable]:
     return cast(Sequence[Hashable], _list(row, name, place, (int, str), "numbers or names"))
 
 
-def _list(row: Object, name: str, place: str, kinds: type | tuple[type, ...], what: str) -> list[Any]:
+def _list(row: Object, name: str, place: str, kinds: type | tuple[type, ...], noun: str) -> list[Any]:
     value = row.get(name)
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(item, kinds) for item in cast(list[Any], value)):
-        raise InputError(f"{place}: {name}", value, f"write a list of {what}")
+        raise InputError(f"{place}: {name}", value, f"write a list of {noun}")
     return cast(list[Any], value)

@@ -46,7 +46,7 @@ def of_first_version(rows: Rows) -> list[Call]:
         name = text(row, "request_id", place)
         call = _call(row, place, name, row.get("session_id") or name)
         delay = (seconds(row, _DELAY, place, MS) or 0.0) + (seconds(row, ("tool_wait_ms",), place, MS) or 0.0)
-        call.waits = [Wait(other, delay) for other in names_of(row, "wait_for", place)]
+        call.waits = [Wait(parent, delay) for parent in names_of(row, "wait_for", place)]
         if not call.waits:
             call.begins = call.begins or 0.0
         calls.append(call)

@@ -77,8 +77,8 @@ def join(records: Sequence[Record], parents: Iterable[int], children: Sequence[i
     later = [k for k in parents if records[k].start + TOGETHER >= end and records[k].start > start]
     if later:
         target = min(later, key=lambda k: (records[k].start, k))
-        waited = {j for k in children for j in records[k].after}
-        records[target].after |= set(children) - waited
+        waits = {j for k in children for j in records[k].after}
+        records[target].after |= set(children) - waits
 
 
 def calls_of(records: Sequence[Record]) -> list[Call]:

@@ -21,7 +21,7 @@ def of_turns(rows: Rows, block: int) -> list[Call]:
     calls: list[Call] = []
     for n, (place, row) in enumerate(rows):
         turns = whole(row, ("num_turns",), place, least=0)
-        answers, returned, latencies = (_numbers(row, name, turns, place) for name in _LISTS)
+        answers, results, latencies = (_numbers(row, name, turns, place) for name in _LISTS)
         prompt, name = whole(row, ("input_prompt_length",), place), f"session {n + 1}"
         last = whole(row, ("final_assistant_response_length",), place)
         for k, answer in enumerate([*answers, last]):
@@ -33,7 +33,7 @@ def of_turns(rows: Rows, block: int) -> list[Call]:
                 )
             )  # fmt: skip
             if k < turns:
-                prompt += answer + returned[k]
+                prompt += answer + results[k]
     return calls
 
 

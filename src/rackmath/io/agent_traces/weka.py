@@ -36,12 +36,12 @@ def of_weka(rows: Rows) -> tuple[list[Call], int]:
 
 def _task(entries: Sequence[Object], name: str, place: str, scope: str, block: int) -> list[Record]:
     records: list[Record] = []
-    own: list[int] = []
+    own_blocks: list[int] = []
     agents: list[tuple[int, list[int], float]] = []
     for n, entry in enumerate(entries):
         where = f"{place}, request {n + 1}"
         if entry.get("type") in _CALLS:
-            own.append(len(records))
+            own_blocks.append(len(records))
             records.append(_record(entry, f"{name} {n}", where, name, scope, block, 0.0))
         elif entry.get("type") == _SUBAGENT:
             start = seconds(entry, ("t",), where) or 0.0
@@ -54,15 +54,15 @@ def _task(entries: Sequence[Object], name: str, place: str, scope: str, block: i
             if members:
                 took = seconds(entry, ("duration_ms",), where, MS)
                 end = max(records[k].end for k in members) if took is None else start + took
-                agents.append((len(own), members, end))
+                agents.append((len(own_blocks), members, end))
         else:
             raise InputError(f"{where}: type", entry.get("type"), f"write {', '.join(_CALLS)} or {_SUBAGENT}")
-    in_order(records, own)
+    in_order(records, own_blocks)
     for before, members, end in agents:
         in_order(records, members)
         # As the recording lists them: calls before the subagent began it, later ones may wait for it.
-        spawn(records, own[:before], members)
-        join(records, own[before:], members, end)
+        spawn(records, own_blocks[:before], members)
+        join(records, own_blocks[before:], members, end)
     for record in records:
         record.call.task = name
     return records

@@ -9,9 +9,9 @@ from rackmath.lecture.card import Card
 from rackmath.lecture.drawings import life
 
 
-def _read(count: int, first: float, added: float, output: float) -> float:
+def _read(count: int, first: float, growth: float, output: float) -> float:
     return float(
-        turns(Session(turns=count, instructions=first, turn_tokens=added, output=output, think_time=1.0)).prompt.sum()
+        turns(Session(turns=count, instructions=first, turn_tokens=growth, output=output, think_time=1.0)).prompt.sum()
     )
 
 

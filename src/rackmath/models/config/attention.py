@@ -59,9 +59,9 @@ def head_dim(fields: Fields, hidden: int, heads: int) -> int:
 def kv_heads(fields: Fields, heads: int, layer: int) -> int:
     """Key-value heads: stated, one (multi-query), or as many as query heads."""
     new_falcon = fields.choice("new_decoder_architecture")
-    shared = fields.choice("multi_query", "multi_query_attention")
-    grouped = fields.has("multi_query_group_num")
-    if shared and not new_falcon and not grouped:
+    is_multi_query = fields.choice("multi_query", "multi_query_attention")
+    has_groups = fields.has("multi_query_group_num")
+    if is_multi_query and not new_falcon and not has_groups:
         fields.ignore(KV_HEADS)
         return 1
     count = fields.per_layer(*KV_HEADS, layer=layer, kind="heads", low=1)
@@ -113,19 +113,19 @@ def _gate_width(fields: Fields, convention: Convention, heads: int, value: int) 
     if fields.choice("use_head_wise_attn_gate", "use_attention_gate", "gating"):
         return heads
     gate = fields.choice("attn_output_gate", "attention_output_gate")
-    gated = convention.output_gate if gate is None else gate
-    return heads * value if gated else 0
+    has_gate = convention.output_gate if gate is None else gate
+    return heads * value if has_gate else 0
 
 
 def _window_shape(fields: Fields, heads: int, groups: int, key: int, value: int) -> tuple[int, int, int, int]:
     """Window layers may have head counts and widths of their own (MiMo-V2, Step-3.7)."""
-    other = fields.mapping("attention_other_setting")
-    if other is not None:
-        nested = Fields(other)
-        heads = nested.integer(*HEADS, kind="heads", default=heads)
-        groups = nested.integer(*KV_HEADS, kind="heads", default=groups)
-        key = nested.integer(*HEAD_DIM, default=key)
-        return heads, groups, key, nested.integer("v_head_dim", default=key)
+    other_setting = fields.mapping("attention_other_setting")
+    if other_setting is not None:
+        other_fields = Fields(other_setting)
+        heads = other_fields.integer(*HEADS, kind="heads", default=heads)
+        groups = other_fields.integer(*KV_HEADS, kind="heads", default=groups)
+        key = other_fields.integer(*HEAD_DIM, default=key)
+        return heads, groups, key, other_fields.integer("v_head_dim", default=key)
     heads = fields.optional("swa_num_attention_heads", kind="heads", low=1) or heads
     groups = fields.optional("swa_num_key_value_heads", kind="heads", low=1) or groups
     swa_key = fields.optional("swa_head_dim", low=1)
@@ -144,8 +144,8 @@ def _biases(fields: Fields, convention: Convention) -> tuple[bool, bool, bool]:
     kv = convention.kv_bias if convention.kv_bias is not None else query
     out = fields.choice("attention_out_bias", "attention_output_bias")
     if out is None:
-        own = every if bias is None or fields.has("add_qkv_bias") else bias
-        out = convention.out_bias if convention.out_bias is not None and every is None else bool(own)
+        qkv_bias = every if bias is None or fields.has("add_qkv_bias") else bias
+        out = convention.out_bias if convention.out_bias is not None and every is None else bool(qkv_bias)
     if out is False and every is None and bias is None and convention.out_bias is None:
         out = query
     return query, kv, bool(out)
@@ -171,10 +171,10 @@ def _sinks(fields: Fields, kind: str, convention: Convention) -> bool:
 
 
 def _block_index(fields: Fields, layer: int) -> BlockIndex | None:
-    nested = fields.mapping("sparse_attention_config")
-    if nested is None:
+    index_fields = fields.mapping("sparse_attention_config")
+    if index_fields is None:
         return _resolved_block_index(fields, layer)
-    inner = Fields(nested)
+    inner = Fields(index_fields)
     if inner.choice("use_sparse_attention") is False:
         return None
     if inner.per_layer("sparse_attention_freq", layer=layer, kind="count") == 0:
@@ -266,7 +266,7 @@ def _compressed(fields: Fields, layer: int) -> Compressed:
         raise InputError("o_groups", groups, f"{heads} heads do not divide into {groups} groups")
     fields.ignore((*KV_HEADS, "qk_rope_head_dim"))
     # The overlapping, indexed compressor belongs to the small ratio; the large one reads every entry.
-    indexed = 0 < ratio <= 16
+    has_index = 0 < ratio <= 16
     indexer = _indexer(fields, layer)
     return Compressed(
         query_heads=heads,
@@ -276,5 +276,5 @@ def _compressed(fields: Fields, layer: int) -> Compressed:
         out_rank=fields.integer("o_lora_rank"),
         window=fields.integer("sliding_window", kind="tokens"),
         ratio=ratio,
-        indexer=indexer if indexed else None,
+        indexer=indexer if has_index else None,
     )

@@ -96,7 +96,7 @@ def experts(fields: Fields, layer: int, hidden: int, convention: Convention) -> 
             raise InputError(EXPERT_WIDTH[0], None, "the config has experts but not their width; give its value")
         fields.default(EXPERT_WIDTH[0], f"{width} (intermediate_size)")
     fields.ignore(DENSE_WIDTH)
-    shared, gate = _shared(fields, layer, width, convention)
+    shared_total, gate = _shared(fields, layer, width, convention)
     latent = fields.optional(*LATENT) or None
     scales = {"experts": count, "gemma4": count + hidden}.get(convention.router_scales, 0)
     return Experts(
@@ -107,7 +107,7 @@ def experts(fields: Fields, layer: int, hidden: int, convention: Convention) -> 
         bias=convention.moe_bias,
         latent=latent,
         latent_norm=bool(fields.choice("latent_moe_use_norm")) and latent is not None,
-        shared_width=shared,
+        shared_width=shared_total,
         shared_gate=gate,
         router_bias=convention.router_bias or bool(fields.choice("router_bias")),
         router_elements=scales,
@@ -125,10 +125,10 @@ def _shared(fields: Fields, layer: int, width: int, convention: Convention) -> t
         total = fields.per_layer(width_field[0], layer=layer) or 0
         if count == 0:
             total = 0
-        gated = convention.shared_gate
-        if gated is None:
-            gated = width_field[0] == "shared_expert_intermediate_size"
-        return total, gated and total > 0
+        has_gate = convention.shared_gate
+        if has_gate is None:
+            has_gate = width_field[0] == "shared_expert_intermediate_size"
+        return total, has_gate and total > 0
     if count is None:
         count = convention.shared_experts
     return count * width, False

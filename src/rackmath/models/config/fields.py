@@ -165,9 +165,9 @@ class Fields:
         if overrides is None:
             return self
         for key in (str(layer), f"{layer:02d}", f"{layer:03d}"):
-            own = overrides.get(key)
-            if isinstance(own, Mapping):
-                return Fields({**self.data, **cast("Mapping[str, Any]", own)}, self.used, self.defaulted)
+            override = overrides.get(key)
+            if isinstance(override, Mapping):
+                return Fields({**self.data, **cast("Mapping[str, Any]", override)}, self.used, self.defaulted)
         return self
 
     def default(self, name: str, value: object) -> None:

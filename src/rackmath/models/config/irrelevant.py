@@ -199,10 +199,10 @@ _NAMES = frozenset(
 )
 
 
-def not_understood(config: Mapping[str, Any], used: set[str]) -> Iterator[str]:
+def not_understood(config: Mapping[str, Any], read_names: set[str]) -> Iterator[str]:
     """Keys that were neither read nor are known to be irrelevant, and carry a value."""
     for key, value in sorted(config.items()):
-        if key in used or value in (None, False, 0, [], {}, "") or key in _NAMES or _PATTERN.match(key):
+        if key in read_names or value in (None, False, 0, [], {}, "") or key in _NAMES or _PATTERN.match(key):
             continue
         if isinstance(value, Mapping):
             continue

@@ -33,11 +33,11 @@ def build_layers(fields: Fields, count: int, hidden: int, convention: Convention
     )
     forwards = feed_forward_kinds(fields, count) if has_experts else ["dense"] * count
     shared_from = _first_sharing_layer(fields, count)
-    built: list[Layer] = []
+    layers: list[Layer] = []
     seen_shared = 0
     for i, (kind, forward) in enumerate(zip(kinds, forwards, strict=True)):
         if kind == "shared":
-            built.append(shared_block(fields, hidden, seen_shared, convention))
+            layers.append(shared_block(fields, hidden, seen_shared, convention))
             seen_shared += 1
             continue
         mixers = _mixers(fields, kind, i, hidden, convention)
@@ -49,7 +49,7 @@ def build_layers(fields: Fields, count: int, hidden: int, convention: Convention
         if is_convolved(fields) and isinstance(mixers[0], Grouped):
             mixer, more = convolved(fields, mixers[0], hidden, i)
             mixers, extras = (mixer,), (*extras, *more)
-        built.append(
+        layers.append(
             Layer(
                 mixers=mixers,
                 feed_forwards=blocks_here,
@@ -58,7 +58,7 @@ def build_layers(fields: Fields, count: int, hidden: int, convention: Convention
                 parallel=parallel,
             )
         )
-    return built
+    return layers
 
 
 def _mixers(fields: Fields, kind: str, layer: int, hidden: int, convention: Convention) -> tuple[Mixer, ...]:

@@ -103,13 +103,13 @@ def _listed(fields: Fields, layers: int) -> list[str] | None:
 
 def _one_based(fields: Fields, layers: int) -> list[str] | None:
     """Read ``linear_attn_config``: layer numbers start at 1."""
-    nested = fields.mapping("linear_attn_config")
-    if nested is None:
+    linear_fields = fields.mapping("linear_attn_config")
+    if linear_fields is None:
         return None
-    inner = Fields(nested)
+    inner = Fields(linear_fields)
     full, linear = inner.items("full_attn_layers"), inner.items("kda_layers")
     if full is None and linear is None:
-        raise InputError("linear_attn_config", sorted(nested), "give full_attn_layers or kda_layers")
+        raise InputError("linear_attn_config", sorted(linear_fields), "give full_attn_layers or kda_layers")
     full_layers = {checked_integer("full_attn_layers", i, kind="layers", low=1) for i in full or []}
     if full is None:
         linear_layers = {checked_integer("kda_layers", i, kind="layers", low=1) for i in linear or []}
@@ -225,9 +225,9 @@ def feed_forward_kinds(fields: Fields, layers: int) -> list[str]:
     if entries:
         words = ["dense" if _word("mlp_layer_types", e) in ("dense", "mlp") else "moe" for e in entries]
         return _fitted("mlp_layer_types", words, layers, fields)
-    enumerated = fields.items("moe_layers_enum", "moe_layers")
-    if enumerated:
-        routed_layers = {checked_integer("moe_layers_enum", e, kind="layers", low=0) for e in enumerated}
+    layer_list = fields.items("moe_layers_enum", "moe_layers")
+    if layer_list:
+        routed_layers = {checked_integer("moe_layers_enum", e, kind="layers", low=0) for e in layer_list}
         return ["moe" if i in routed_layers else "dense" for i in range(layers)]
     frequency = fields.find("moe_layer_freq")
     if frequency is not None and isinstance(frequency[1], list):
@@ -289,10 +289,10 @@ def _fitted(name: str, words: Sequence[str], layers: int, fields: Fields) -> lis
         raise InputError(name, f"{len(words)} entries", f"num_hidden_layers is {layers}; give one entry per layer")
     extra = len(words) - layers
     if extra:
-        declared = fields.optional(
+        stated_count = fields.optional(
             "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", kind="layers"
         )
-        if extra > max(declared or 0, 8):
+        if extra > max(stated_count or 0, 8):
             raise InputError(name, f"{len(words)} entries", f"num_hidden_layers is {layers}; the two contradict")
         fields.default(name, f"last {extra} of {len(words)} entries taken as MTP layers")
     return list(words[:layers])

@@ -79,8 +79,8 @@ def read_formats(
     block = fields.mapping("quantization_config", "compression_config")
     fields.ignore(("compression_config",))
     if block is None:
-        nested = outer.get("quantization_config") or outer.get("compression_config")
-        block = cast("Mapping[str, Any]", nested) if isinstance(nested, Mapping) else None
+        quantisation = outer.get("quantization_config") or outer.get("compression_config")
+        block = cast("Mapping[str, Any]", quantisation) if isinstance(quantisation, Mapping) else None
     side = sidecar.get("quantization") if sidecar else None
     cache = _cache_format(block, side)
     expert = fields.text("expert_dtype")
@@ -114,13 +114,13 @@ def formats_of(rules: TensorFormats, layer: Layer, index: int, hidden: int) -> t
 
 
 def _format(
-    rules: TensorFormats, special: Sequence[tuple[str, Format]], kept: Sequence[str], name: str, role: str
+    rules: TensorFormats, special: Sequence[tuple[str, Format]], exceptions: Sequence[str], name: str, role: str
 ) -> Format:
     """Format of one tensor under the rules of its layer."""
     for pattern, special_format in special:
         if matches(pattern, name):
             return special_format
-    if any(matches(pattern, name) for pattern in kept):
+    if any(matches(pattern, name) for pattern in exceptions):
         return BF16
     if role == "experts" and rules.experts is not None:
         return rules.experts
@@ -228,7 +228,7 @@ def _integer(fields: Fields, base: Format) -> Format:
     return Format(name=base.name, bits=bits, compute="bf16", block=block, scale_bytes=2 + bits / 8)
 
 
-def _groups(fields: Fields, kept: Mapping[str | None, Sequence[str]]) -> TensorFormats:
+def _groups(fields: Fields, exceptions: Mapping[str | None, Sequence[str]]) -> TensorFormats:
     """compressed-tensors: groups of targets with widths; ``Linear`` means all."""
     groups = fields.mapping("config_groups") or {}
     default: Format | None = None
@@ -245,7 +245,7 @@ def _groups(fields: Fields, kept: Mapping[str | None, Sequence[str]]) -> TensorF
                 default = group_format
             elif isinstance(target, str):
                 special.append((target, group_format))
-    return TensorFormats(default or BF16, kept, _by_layer(special))
+    return TensorFormats(default or BF16, exceptions, _by_layer(special))
 
 
 def _group_format(group: Fields) -> Format:

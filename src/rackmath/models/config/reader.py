@@ -69,7 +69,7 @@ def read_config(
     count = layer_count(fields)
     layers = build_layers(fields, count, hidden, convention)
     rules, cache = read_formats(fields, config, sidecar)
-    quantised = [replace(layer, formats=formats_of(rules, layer, i, hidden)) for i, layer in enumerate(layers)]
+    with_formats = [replace(layer, formats=formats_of(rules, layer, i, hidden)) for i, layer in enumerate(layers)]
     # Qwen's models that also speak hold what they see and hear with beside their text model.
     senses = config["thinker_config"] if isinstance(config.get("thinker_config"), Mapping) else config
     encoder, encoder_exact = vision_encoder(senses, hidden)
@@ -80,7 +80,7 @@ def read_config(
         name=name,
         hidden=hidden,
         vocabulary=vocabulary,
-        layers=tuple(quantised),
+        layers=tuple(with_formats),
         tied=_tied(fields, config, convention),
         head_bias=convention.head_bias if head_bias is None else head_bias,
         extras=tuple(loose_weights(fields, hidden, vocabulary, count, convention)),
@@ -89,7 +89,7 @@ def read_config(
         encoder_exact=encoder_exact or (encoder is None and audio is not None),
         audio=audio,
         audio_exact=audio_exact,
-        mtp=mtp_layers(fields, quantised, hidden),
+        mtp=mtp_layers(fields, with_formats, hidden),
         residual_streams=fields.optional("hc_mult", kind="count", low=1) or 1,
         format=_element_format(fields, config),
         cache_format=cache,
@@ -122,26 +122,26 @@ def _text_part(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     types = _class_names(outer)
     inner: Mapping[str, Any] = outer
     for _ in range(3):
-        nested = [key for key in NESTED if isinstance(inner.get(key), Mapping)]
-        if not nested:
+        inner_names = [key for key in NESTED if isinstance(inner.get(key), Mapping)]
+        if not inner_names:
             break
-        inner = cast("Mapping[str, Any]", inner[nested[0]])
+        inner = cast("Mapping[str, Any]", inner[inner_names[0]])
         types = _class_names(inner) + types
-    merged: dict[str, Any] = {
+    text_fields: dict[str, Any] = {
         k: v for k, v in outer.items() if not isinstance(v, Mapping) or k == "quantization_config"
     }
     if inner is not outer:
         # A null inside says "as the class does", which the outer level may know better.
-        merged.update({k: v for k, v in inner.items() if v is not None or k not in merged})
+        text_fields.update({k: v for k, v in inner.items() if v is not None or k not in text_fields})
     else:
-        merged = outer
+        text_fields = outer
     for key in _FLATTENED:
-        part = merged.get(key)
+        part = text_fields.get(key)
         if isinstance(part, Mapping):
-            merged.pop(key)
+            text_fields.pop(key)
             for k, v in cast("Mapping[str, Any]", part).items():
-                merged.setdefault(k, v)
-    return merged, types
+                text_fields.setdefault(k, v)
+    return text_fields, types
 
 
 def _class_names(config: Mapping[str, Any]) -> list[str]:

@@ -58,9 +58,9 @@ def _gated_delta(fields: Fields) -> GatedDelta:
 
 
 def _kimi_delta(fields: Fields, convention: Convention) -> KimiDelta:
-    nested = fields.mapping("linear_attn_config")
-    inner = fields if nested is None else Fields(nested)
-    if nested is not None:
+    linear_fields = fields.mapping("linear_attn_config")
+    inner = fields if linear_fields is None else Fields(linear_fields)
+    if linear_fields is not None:
         inner.ignore(("kda_layers", "full_attn_layers"))
     mixer = KimiDelta(
         heads=inner.integer("linear_num_heads", "num_heads", "num_attention_heads", kind="heads"),
@@ -84,8 +84,8 @@ def _mamba2(fields: Fields, hidden: int) -> Mamba2:
             raise InputError("mamba_d_head", None, f"{expand} x {hidden} does not divide by {heads} heads; give it")
         dim = expand * hidden // heads
     fields.ignore(("mamba_expand", "expand", "mamba_d_ssm", "mamba_chunk_size", "chunk_size"))
-    normed = fields.choice("mamba_rms_norm")
-    biased = bool(fields.choice("mamba_proj_bias", "add_bias_linear", "use_bias"))
+    has_norm = fields.choice("mamba_rms_norm")
+    has_bias = bool(fields.choice("mamba_proj_bias", "add_bias_linear", "use_bias"))
     out_biased = fields.choice("projectors_bias")
     return Mamba2(
         heads=heads,
@@ -94,9 +94,9 @@ def _mamba2(fields: Fields, hidden: int) -> Mamba2:
         state=fields.integer(*_STATE),
         kernel=fields.integer(*_KERNEL, default=4),
         conv_bias=fields.flag("mamba_conv_bias", "use_conv_bias", default=True),
-        proj_bias=biased,
-        out_bias=biased if out_biased is None else out_biased,
-        norm_elements=0 if normed is False else heads * dim,
+        proj_bias=has_bias,
+        out_bias=has_bias if out_biased is None else out_biased,
+        norm_elements=0 if has_norm is False else heads * dim,
     )
 
 
@@ -113,7 +113,7 @@ def _mamba1(fields: Fields, hidden: int) -> Mamba1:
     else:
         rank = fields.integer(step_rank[0])
     # Jamba normalises the low-rank inputs; pure Mamba has no attention beside it and no norms.
-    normed = fields.has("attn_layer_period", "layers_block_type")
+    has_norms = fields.has("attn_layer_period", "layers_block_type")
     return Mamba1(
         inner=inner,
         state=state,
@@ -121,7 +121,7 @@ def _mamba1(fields: Fields, hidden: int) -> Mamba1:
         kernel=fields.integer(*_KERNEL, default=4),
         conv_bias=fields.flag("mamba_conv_bias", "use_conv_bias", default=True),
         proj_bias=bool(fields.choice("mamba_proj_bias", "use_bias")),
-        norm_elements=rank + 2 * state if normed else 0,
+        norm_elements=rank + 2 * state if has_norms else 0,
     )
 
 

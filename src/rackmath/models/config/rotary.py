@@ -55,9 +55,9 @@ def _head(fields: Fields, hidden: int) -> int:
 def _scalings(fields: Fields) -> list[Mapping[str, Any]]:
     """How each kind of layer scales positions; one entry where all do alike."""
     parameters = fields.mapping("rope_parameters", "rope_scaling") or {}
-    nested = [cast("Mapping[str, Any]", part) for part in parameters.values() if isinstance(part, Mapping)]
-    if nested:
-        return nested
+    parts = [cast("Mapping[str, Any]", part) for part in parameters.values() if isinstance(part, Mapping)]
+    if parts:
+        return parts
     local = fields.find("rope_local_base_freq")
     return [parameters] if local is None else [parameters, {"rope_theta": local[1]}]
 

@@ -67,12 +67,12 @@ def _expressed(pattern: str, name: str) -> bool:
     """Whether an expression of a config matches; other threads go on meanwhile."""
     began = thread_time()
     try:
-        matched = regex.match(pattern[3:], name, timeout=_PATIENCE, concurrent=True) is not None
+        is_match = regex.match(pattern[3:], name, timeout=_PATIENCE, concurrent=True) is not None
     except TimeoutError as error:
         raise InputError("quantization_config", pattern, _TOO_SLOW) from error
     if thread_time() - began > _WORK:
         raise InputError("quantization_config", pattern, _TOO_SLOW)
-    return matched
+    return is_match
 
 
 @lru_cache(maxsize=4096)
@@ -84,8 +84,8 @@ def _spellings(name: str) -> tuple[str, ...]:
         names = [f"{b}.{leaf}" for b in family]
     else:
         names = [name]
-    shared = [n.replace("shared_experts.", "shared_expert.") for n in names if "shared_experts." in n]
-    return tuple(names + shared)
+    singular = [n.replace("shared_experts.", "shared_expert.") for n in names if "shared_experts." in n]
+    return tuple(names + singular)
 
 
 def placed(pattern: str) -> tuple[str | None, str]:

@@ -195,11 +195,11 @@ def _llama4(tower: Fields, whole: Fields, text: int) -> Encoder:
     ratio = tower.number("pixel_shuffle_ratio", default=0.5)
     if not 0.05 <= ratio <= 1:
         raise InputError("pixel_shuffle_ratio", ratio, "write a fraction such as 0.5")
-    shuffled = round(hidden / ratio**2)
+    shuffle_width = round(hidden / ratio**2)
     into = tower.integer("projector_input_dim")
     out = tower.integer("projector_output_dim", default=into)
     positions = (_grid(tower) + 1) * hidden + hidden
-    adapter = (*_linear("adapter.1", shuffled, into, False), *_linear("adapter.2", into, out, False))
+    adapter = (*_linear("adapter.1", shuffle_width, into, False), *_linear("adapter.2", into, out, False))
     return _encoder(
         tower,
         _blocks(tower),

@@ -127,10 +127,12 @@ def _room(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i:
 
 
 @inlined
-def _begin(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: int, room: int, left: int) -> int:
+def _begin(
+    f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: int, room: int, tokens_left: int
+) -> int:
     """A request has its seat and takes its room: look up its prefix, or bring it back from the host.
 
-    Returns its tokens in the next step, of ``left`` that others leave.
+    Returns its tokens in the next step, of ``tokens_left`` that others leave.
     """
     me = s.own[r]
     request = q[i]
@@ -138,14 +140,14 @@ def _begin(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i
     if f.shared:
         # Blocks given up before this moment cannot be found.
         shrink(f, c, r, me.free, now)
-    own = room
+    own_room = room
     if f.shared and request.todo > 0 and request.stored == 0:
-        own -= unused_blocks(f, c, q, r, i) * f.per
+        own_room -= unused_blocks(f, c, q, r, i) * f.per
     if in_pieces(f) and request.todo > 0:
         # What its pieces need it takes as they are read.
-        room -= own
-        own = 0
-    request.held = own
+        room -= own_room
+        own_room = 0
+    request.held = own_room
     me.free -= room
     if isnan(request.admitted):
         request.admitted = now
@@ -166,7 +168,7 @@ def _begin(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i
     me.reading += 1
     if f.policy == STATIC:
         me.width = me.reading
-    n = piece(f, request.todo, request.stored, left) if request.ready <= now else 0
+    n = piece(f, request.todo, request.stored, tokens_left) if request.ready <= now else 0
     if in_pieces(f):
         # The whole prompt has room, so a piece of it has.
         take_piece(f, s, q, r, i, n)

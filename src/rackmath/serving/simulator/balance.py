@@ -48,7 +48,7 @@ class Balance:
         return (moments >= self.start) & (moments <= self.stop)
 
 
-def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32], *, closed: bool = False) -> Balance:
+def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32], *, is_closed: bool = False) -> Balance:
     """Count what came and what was served, without the start and without the end in which nothing arrives.
 
     The queue grows where the requests in the fleet gain more from stretch to stretch, over the second half of the
@@ -63,7 +63,7 @@ def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32], *, close
         When each request was sent, and when its first and last token came. (requests,) [s]
     output : array
         Tokens of each answer. (requests,) [tokens]
-    closed : bool
+    is_closed : bool
         Whether users wait for an answer before they send again.
     """
     begin, last, end = float(arrival.min()), float(arrival.max()), float(finish.max())
@@ -72,21 +72,21 @@ def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32], *, close
     whole = float(np.median((finish - arrival)[early]))
     start, stop = begin + min(whole, window / 2), last
     short = len(arrival) < _FEW or ((finish > start) & (finish <= stop)).sum() < _BURST * len(arrival)
-    short = short or (closed and stop - start < _CYCLES * whole)
+    short = short or (is_closed and stop - start < _CYCLES * whole)
     if short:
         start, stop = begin, max(end, begin + 1e-9)
     edges = np.array([start, stop])
     rest = np.maximum(output - 1, 0).astype(float)
     tokens = spread_over(first, finish, rest, edges)[0] + float(((first >= start) & (first <= stop)).sum())
     parts = spread_over(arrival, finish, np.ones(len(arrival)), edges)[0]
-    served = float(parts if closed else ((finish > start) & (finish <= stop)).sum()) / (stop - start)
-    offered = served if closed else (len(arrival) - 1) / max(window, 1e-9)
+    served_rate = float(parts if is_closed else ((finish > start) & (finish <= stop)).sum()) / (stop - start)
+    offered_rate = served_rate if is_closed else (len(arrival) - 1) / max(window, 1e-9)
     growth, steady = _growth(arrival, finish, (begin + last) / 2, last) if window > 0 else (0.0, False)
     return Balance(
         start=start,
         stop=stop,
-        offered=offered if window > 0 else None,
-        served=served,
+        offered=offered_rate if window > 0 else None,
+        served=served_rate,
         tokens=tokens / (stop - start),
         growth=growth,
         steady=None if short else steady,
@@ -99,9 +99,9 @@ def _growth(arrival: F, finish: F, start: float, stop: float) -> tuple[float, bo
     in_flight = np.searchsorted(np.sort(arrival), edges, side="right") - np.searchsorted(
         np.sort(finish), edges, "right"
     )
-    gained = np.diff(in_flight.astype(float))
-    error = float(gained.std(ddof=1)) / np.sqrt(_BINS)
-    return float(in_flight[-1] - in_flight[0]) / (stop - start), bool(gained.mean() <= _CLEAR * error)
+    steps = np.diff(in_flight.astype(float))
+    error = float(steps.std(ddof=1)) / np.sqrt(_BINS)
+    return float(in_flight[-1] - in_flight[0]) / (stop - start), bool(steps.mean() <= _CLEAR * error)
 
 
 def leaves_limit(arrival: F, waits: F, limit: float) -> float | None:

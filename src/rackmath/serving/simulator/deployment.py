@@ -169,7 +169,7 @@ def two_pools(
         progress=progress,
         keep=lambda snapshot: keep(lambda: _named("read", snapshot())),
         resume=None if resume is None else _part("read", resume),
-        finished=at_end.append,
+        on_snapshot=at_end.append,
         code=code,
     )
     ready = prefill.requests["first"] + transfer(work.prompt.astype(float))
@@ -219,7 +219,7 @@ def transfer_of(
 
     def slower(tokens: F) -> F:
         far = (transfer_time(architecture, first, readers, writers, tokens, 2.0 * first.domain) for first in systems)
-        first, other = (np.asarray(time, dtype=float) for time in far)
-        return np.maximum(first, other)
+        first, second = (np.asarray(time, dtype=float) for time in far)
+        return np.maximum(first, second)
 
     return slower

@@ -46,9 +46,9 @@ class Encoders:
             In ascending order. [s]
         """
         rounds = -(-len(arrival) // self.gpus)
-        padded = np.full(rounds * self.gpus, np.inf)
-        padded[: len(arrival)] = arrival
-        turns = padded.reshape(rounds, self.gpus)
+        grid = np.full(rounds * self.gpus, np.inf)
+        grid[: len(arrival)] = arrival
+        turns = grid.reshape(rounds, self.gpus)
         before = self.time * np.arange(rounds)[:, None]
         ends = np.asarray(np.maximum.accumulate(turns - before, axis=0), dtype=np.float64) + before + self.time
         return ends.reshape(-1)[: len(arrival)]

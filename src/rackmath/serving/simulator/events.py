@@ -152,18 +152,18 @@ class Events:
             "random": np.array([str(part) for part in generator]),
         }
 
-    def put_back(self, kept: Mapping[str, NDArray[Any]]) -> None:
+    def put_back(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
         """Take what :meth:`arrays` gave."""
-        self.heap = [(float(t), int(kind), int(r)) for t, kind, r in kept["heap"]]
-        self.failures, self.peak = int(kept["counts"][0]), int(kept["counts"][1])
-        self.advice.history = [(float(t), int(n)) for t, n in kept["advice"]]
-        self.fails = {int(r): float(t) for r, t in kept["fails"]}
-        self.bill = {int(r): float(t) for r, t in kept["bill"]}
-        self.starting, self.leaving = set(kept["starting"].tolist()), set(kept["leaving"].tolist())
-        self.since = {int(r): float(t) for r, t in kept["since"]}
+        self.heap = [(float(t), int(kind), int(r)) for t, kind, r in snapshot["heap"]]
+        self.failures, self.peak = int(snapshot["counts"][0]), int(snapshot["counts"][1])
+        self.advice.history = [(float(t), int(n)) for t, n in snapshot["advice"]]
+        self.fails = {int(r): float(t) for r, t in snapshot["fails"]}
+        self.bill = {int(r): float(t) for r, t in snapshot["bill"]}
+        self.starting, self.leaving = set(snapshot["starting"].tolist()), set(snapshot["leaving"].tolist())
+        self.since = {int(r): float(t) for r, t in snapshot["since"]}
         if self.upgrade is not None:
-            self.upgrade.put_back(kept)
-        state, inc, has, integer = (int(part) for part in kept["random"])
+            self.upgrade.put_back(snapshot)
+        state, inc, has, integer = (int(part) for part in snapshot["random"])
         now = self.random.bit_generator.state
         self.random.bit_generator.state = {
             **now,
@@ -242,18 +242,18 @@ class Events:
             if self.upgrade is not None:
                 self.upgrade.forget(r, now)
 
-    def _metric(self, s: Replicas, mine: NDArray[np.bool_], now: float) -> float:
+    def _metric(self, s: Replicas, is_service: NDArray[np.bool_], now: float) -> float:
         """What the autoscaler looks at, over all replicas that come and go."""
         rules = self.fleet.scaling
         assert rules is not None, "only fleets that scale look"
         if rules.metric == "concurrency":
-            return float(held(s)[mine].sum())
+            return float(held(s)[is_service].sum())
         if rules.metric == "queue":
-            return float(s.own["waiting"][mine].sum())
+            return float(s.own["waiting"][is_service].sum())
         assert self.requests is not None, "traffic that waits for answers has no rate of its own"
         load = observed(self.requests, now - rules.interval, now)
         if rules.metric == "rate":
             return load.rate
         assert self.profile is not None, "limits are planned for with a profile"
-        up = s.own["up"] & mine
+        up = s.own["up"] & is_service
         return replicas_for(load, float(s.own["running"][up].mean()), self.profile, rules.limit)

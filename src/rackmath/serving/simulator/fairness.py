@@ -37,11 +37,13 @@ def steps_of_turn(f: RunConstants, s: Replicas, q: Requests, r: int, until: floa
     """Of ``k`` decode steps those in which it stays the turn of the same class, whose first request has no room."""
     turn = next_class(f, s, q, r, until) if f.fair else NONE
     if turn != NONE:
-        for other in range(f.classes):
-            i = s.queue[r, other, 0]
+        for class_number in range(f.classes):
+            i = s.queue[r, class_number, 0]
             if i != NONE and q[i].arrival <= until:
-                ahead = s.served[r, other] - s.served[r, turn]
-                nearer = _ANSWER * (s.growing[r, turn] / f.weights[turn] - s.growing[r, other] / f.weights[other])
+                ahead = s.served[r, class_number] - s.served[r, turn]
+                nearer = _ANSWER * (
+                    s.growing[r, turn] / f.weights[turn] - s.growing[r, class_number] / f.weights[class_number]
+                )
                 if ahead < k * nearer:
                     k = max(int(ahead / nearer), 1)
     return k
@@ -58,9 +60,9 @@ def lift(f: RunConstants, s: Replicas, r: int, k: int) -> None:
     """A request of a class comes: one that has nobody waiting begins again where the others are."""
     if f.fair and s.queue[r, k, 0] == NONE:
         least = inf
-        for other in range(f.classes):
-            if s.queue[r, other, 0] != NONE:
-                least = min(least, s.served[r, other])
+        for class_number in range(f.classes):
+            if s.queue[r, class_number, 0] != NONE:
+                least = min(least, s.served[r, class_number])
         last = s.own[r].last
         if least == inf and last != NONE:
             least = s.served[r, last]

@@ -49,9 +49,9 @@ def passed_on(arrival: F, first: F, place: I4, *, frontend: F, reception: F) -> 
     reception : array
         Part of that to receive it. (replicas,)
     """
-    passed = first.copy()
-    answered = np.flatnonzero(np.isfinite(first))
-    by_place = answered[np.argsort(place[answered], kind="stable")]
+    first_out = first.copy()
+    places = np.flatnonzero(np.isfinite(first))
+    by_place = places[np.argsort(place[places], kind="stable")]
     begins = np.flatnonzero(np.diff(place[by_place], prepend=-1))
     for group in np.split(by_place, begins[1:]):
         if len(group):
@@ -64,8 +64,8 @@ def passed_on(arrival: F, first: F, place: I4, *, frontend: F, reception: F) -> 
             before = np.cumsum(seconds[order]) - seconds[order]
             starts = np.empty_like(come)
             starts[order] = np.maximum.accumulate(come[order] - before) + before
-            passed[group] = starts[len(group) :]
-    return passed
+            first_out[group] = starts[len(group) :]
+    return first_out
 
 
 def with_servers(q: Requests, *, frontend: F, reception: F) -> Requests:
@@ -77,7 +77,7 @@ def with_servers(q: Requests, *, frontend: F, reception: F) -> Requests:
     if not frontend.any():
         return q
     q = q.copy()
-    passed = passed_on(q["arrival"], q["first"], q["place"], frontend=frontend, reception=reception)
-    q["first"] = np.where(q["precedes"], np.minimum(passed, q["finish"]), passed)
+    first_out = passed_on(q["arrival"], q["first"], q["place"], frontend=frontend, reception=reception)
+    q["first"] = np.where(q["precedes"], np.minimum(first_out, q["finish"]), first_out)
     q["finish"] = np.maximum(q["finish"], q["first"])
     return q

@@ -22,10 +22,14 @@ def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
     """Form of a function of the loop that takes the same arrays and leaves the same in them."""
 
     def called(kinds: Sequence[RunConstants], s: Replicas, q: Requests, c: PrefixCaches, *rest: Any) -> Any:
-        own, requests = _objects(s.own), _objects(q)
+        own_objects, requests = _objects(s.own), _objects(q)
         blocks = {name: _objects(getattr(c, name)) for name in ("links", "uses", "shelves")}
-        result = function(tuple(map(_lists, kinds)), s._replace(own=own), requests, c._replace(**blocks), *rest)
-        for records, objects in ((s.own, own), (q, requests), *((getattr(c, name), blocks[name]) for name in blocks)):
+        result = function(tuple(map(_lists, kinds)), s._replace(own=own_objects), requests, c._replace(**blocks), *rest)
+        for records, objects in (
+            (s.own, own_objects),
+            (q, requests),
+            *((getattr(c, name), blocks[name]) for name in blocks),
+        ):
             _write_back(records, objects)
         return result
 
@@ -52,8 +56,8 @@ def _write_back(records: NDArray[Any], objects: NDArray[Any]) -> None:
     records[...] = np.array([values_of(item) for item in objects.ravel()], records.dtype).reshape(records.shape)
 
 
-def _lists(fixed: RunConstants) -> RunConstants:
+def _lists(constants: RunConstants) -> RunConstants:
     """Tables as lists of Python's numbers, which are read several times faster than items of arrays."""
-    return fixed._replace(
-        **{name: value.tolist() for name, value in fixed._asdict().items() if isinstance(value, np.ndarray)}
+    return constants._replace(
+        **{name: value.tolist() for name, value in constants._asdict().items() if isinstance(value, np.ndarray)}
     )

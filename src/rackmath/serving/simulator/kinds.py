@@ -31,22 +31,22 @@ class ReplicaKind:
     """What it serves: requests of this service, and no others."""
 
 
-def check(kinds: Sequence[ReplicaKind], work: Arrivals, q: Requests, fixed: Sequence[RunConstants]) -> None:
+def check(kinds: Sequence[ReplicaKind], work: Arrivals, q: Requests, constants: Sequence[RunConstants]) -> None:
     """Refuse kinds that cannot be one fleet, services that nobody gives, requests that no replica holds.
 
     Errors: :class:`InputError`, :class:`DoesNotFit`.
     """
     batching = kinds[0].batching
-    for other in kinds[1:]:
+    for later in kinds[1:]:
         for name in ("policy", "preemption", "block", "ahead", "draft_tokens", "acceptance"):
-            if getattr(other.batching, name) != getattr(batching, name):
-                raise InputError(name, getattr(other.batching, name), "kinds of replicas differ in size and speed only")
+            if getattr(later.batching, name) != getattr(batching, name):
+                raise InputError(name, getattr(later.batching, name), "kinds of replicas differ in size and speed only")
     offers = {kind.service for kind in kinds}
     services = {0} if work.service is None else set(np.unique(work.service).tolist())
     if services - offers:
         raise InputError("service", min(services - offers), "no replica serves such requests")
     tokens = q["prompt"] + q["steps"] * q["growth"]
-    for kind, f in zip(kinds, fixed, strict=True):
+    for kind, f in zip(kinds, constants, strict=True):
         places = np.flatnonzero(q["service"] == kind.service)
         if not len(places):
             continue
@@ -68,8 +68,8 @@ def fixed_of(kind: ReplicaKind, work: Arrivals, cache: PrefixCache) -> RunConsta
     classes = int(work.rank.max()) + 1
     if batching.class_weights and len(batching.class_weights) != classes:
         raise InputError("--class-weights", batching.class_weights, f"write {classes} numbers, one for each class")
-    shared = bool(tiers) and tiers[0].shared
-    if shared and work.block % batching.block:
+    is_shared = bool(tiers) and tiers[0].shared
+    if is_shared and work.block % batching.block:
         raise InputError("--prefix-block", work.block, f"write a multiple of --block-size {batching.block}")
     return RunConstants(
         policy=POLICIES[batching.policy],
@@ -106,7 +106,7 @@ def fixed_of(kind: ReplicaKind, work: Arrivals, cache: PrefixCache) -> RunConsta
         lifetime=cache.lifetime,
         through=cache.through,
         prefix=work.block,
-        shared=shared,
+        shared=is_shared,
         per=work.block // batching.block,
     )
 

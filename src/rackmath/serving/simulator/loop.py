@@ -87,19 +87,19 @@ def _read(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, to
     if beside:
         b = me.running
         # Weights are read for the answers anyway: tokens of prompts cost what they add to theirs.
-        written = b * f.verified
-        all_tokens = min(tokens + written, f.max_num_batched_tokens)
-        seconds = f.prompt[all_tokens] - f.prompt[min(written, f.max_num_batched_tokens)] + f.pair * pairs
+        verified_tokens = b * f.verified
+        all_tokens = min(tokens + verified_tokens, f.max_num_batched_tokens)
+        seconds = f.prompt[all_tokens] - f.prompt[min(verified_tokens, f.max_num_batched_tokens)] + f.pair * pairs
         time = max(f.base[b] + f.slope[b] * me.attended + f.share * seconds, f.start[all_tokens])
     # Who takes part is settled before anybody finishes.
-    n, spent = 0, 0
+    n, count_read = 0, 0
     for at in range(me.reading):
         i = s.prompts[r, at]
         request = q[i]
         part = 0
-        if request.ready <= me.clock and spent < tokens:
-            part = min(request.todo, tokens - spent)
-        spent += part
+        if request.ready <= me.clock and count_read < tokens:
+            part = min(request.todo, tokens - count_read)
+        count_read += part
         request.todo -= part
         request.stored += part
     _pass_time(f, s, r, time, 1, time)

@@ -98,17 +98,17 @@ def spread(values: F) -> Spread | None:
     )
 
 
-def _interval(in_order: F, known: F, p: float) -> tuple[float, float]:
+def _interval(in_order: F, variance: F, p: float) -> tuple[float, float]:
     """The order statistics between which a percentile lies."""
-    n = len(known)
+    n = len(variance)
     half = _TWO_SIDED * sqrt(p * (1 - p) / n)
     length = n // _BATCHES
     if length >= _SHORT:
-        below = in_order[: length * _BATCHES] <= np.quantile(known, p)
+        below = in_order[: length * _BATCHES] <= np.quantile(variance, p)
         parts = below.reshape(_BATCHES, length).mean(1)
         half = max(half, _STUDENT * float(parts.std(ddof=1)) / sqrt(_BATCHES))
     low, high = int(np.floor(n * (p - half))), int(np.ceil(n * (p + half)))
-    return float(known[max(low, 0)]), float(known[min(high, n - 1)])
+    return float(variance[max(low, 0)]), float(variance[min(high, n - 1)])
 
 
 def good(times: RequestTimes, first: float, per_token: float) -> NDArray[np.bool_]:
@@ -136,9 +136,9 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
     rest = np.maximum(output - 1, 0).astype(float)
     # An answer's tokens are spread evenly from its first to its last.
     token_counts = spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
-    admitted = q["admitted"]
-    tokens = np.histogram(admitted, edges, weights=q["prompt"].astype(float))[0]
-    found_before = np.histogram(admitted, edges, weights=readers.requests["hit"][is_answered].astype(float))[0]
+    begin = q["admitted"]
+    tokens = np.histogram(begin, edges, weights=q["prompt"].astype(float))[0]
+    found_before = np.histogram(begin, edges, weights=readers.requests["hit"][is_answered].astype(float))[0]
     return {
         "time": edges[:-1],
         "arrivals": np.histogram(outcome.requests["arrival"], edges)[0] / width,
@@ -149,7 +149,7 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
         "cached_share": np.divide(found_before, tokens, out=np.zeros_like(tokens), where=tokens > 0),
         **{
             f"cached_share_{name}": np.divide(
-                np.histogram(admitted, edges, weights=blocks[is_answered] * float(block))[0],
+                np.histogram(begin, edges, weights=blocks[is_answered] * float(block))[0],
                 tokens,
                 out=np.zeros_like(tokens),
                 where=tokens > 0,

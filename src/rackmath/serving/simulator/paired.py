@@ -43,7 +43,7 @@ def stretch_statistics(values: F) -> dict[str, list[float]] | None:
 
 
 def paired_half_width(
-    base: Mapping[str, Sequence[float]], other: Mapping[str, Sequence[float]], name: str, warm: float
+    base: Mapping[str, Sequence[float]], changed_run: Mapping[str, Sequence[float]], name: str, warm: float
 ) -> float | None:
     """Half width of the 95 % interval of a difference between two runs on the same requests.
 
@@ -61,7 +61,7 @@ def paired_half_width(
         None where too few stretches are left.
     """
     first = ceil(warm * STRETCHES)
-    differences = (np.asarray(other[name]) - np.asarray(base[name]))[first:]
+    differences = (np.asarray(changed_run[name]) - np.asarray(base[name]))[first:]
     count = len(differences)
     if count < _FEWEST:
         return None

@@ -160,14 +160,14 @@ def leave(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i:
     me = s.own[r]
     request = q[i]
     steps = me.iteration - request.entered
-    stored = request.stored + steps * request.growth
-    me.attended -= stored + 1
+    tokens = request.stored + steps * request.growth
+    me.attended -= tokens + 1
     me.grows -= request.growth
     s.growing[r, request.rank] -= request.growth
     phase = (request.entered - int(request.stored)) % f.block
     s.phase[r, phase] -= 1
     if f.preemption != RESERVE:
-        request.held = blocks_of(f, stored) - request.pinned * f.per
+        request.held = blocks_of(f, tokens) - request.pinned * f.per
     _give_back(f, s, q, c, r, i)
     me.departure = True
     unlink(s.order[r], q, urgency(f, request.rank), i)

@@ -114,10 +114,10 @@ def unpin(f: RunConstants, c: PrefixCaches, q: Requests, r: int, i: int, now: fl
 def shrink(f: RunConstants, c: PrefixCaches, r: int, free: int, now: float) -> None:
     """Give up blocks that nobody uses until the others fit beside the running requests."""
     while c.shelves[r, 0].size * f.per > free:
-        lost = _victim(f, c, r, 0)
-        _unlink(c, r, 0, lost, now)
-        if not f.through and len(f.capacity) > 1 and not _stale(f, c, r, lost, now):
-            _insert(f, c, r, 1, lost, now)
+        victim = _victim(f, c, r, 0)
+        _unlink(c, r, 0, victim, now)
+        if not f.through and len(f.capacity) > 1 and not _stale(f, c, r, victim, now):
+            _insert(f, c, r, 1, victim, now)
 
 
 @compiled
@@ -230,12 +230,12 @@ def _keep(f: RunConstants, c: PrefixCaches, row: int, tier: int, block: int, now
         _unlink(c, row, tier, block, now)
     if f.capacity[tier] == 0:
         return block
-    lost = NONE
+    victim = NONE
     if c.shelves[row, tier].size >= f.capacity[tier]:
-        lost = _victim(f, c, row, tier)
-        _unlink(c, row, tier, lost, now)
+        victim = _victim(f, c, row, tier)
+        _unlink(c, row, tier, victim, now)
     _link(c, row, tier, block, now)
-    return lost
+    return victim
 
 
 @inlined

@@ -46,10 +46,10 @@ def _cut_end(s: Replicas, r: int, at: int) -> None:
     me = s.own[r]
     n = me.running - 1
     me.running = n
-    end, who = s.ends[r, n], s.who[r, n]
+    end, request = s.ends[r, n], s.who[r, n]
     while at > 0:
         up = (at - 1) // 2
-        if _sooner(s, r, up, end, who):
+        if _sooner(s, r, up, end, request):
             break
         s.ends[r, at], s.who[r, at] = s.ends[r, up], s.who[r, up]
         at = up
@@ -59,17 +59,17 @@ def _cut_end(s: Replicas, r: int, at: int) -> None:
             break
         if down + 1 < n and _sooner(s, r, down + 1, s.ends[r, down], s.who[r, down]):
             down += 1
-        if not _sooner(s, r, down, end, who):
+        if not _sooner(s, r, down, end, request):
             break
         s.ends[r, at], s.who[r, at] = s.ends[r, down], s.who[r, down]
         at = down
-    s.ends[r, at], s.who[r, at] = end, who
+    s.ends[r, at], s.who[r, at] = end, request
 
 
 @inlined
-def _sooner(s: Replicas, r: int, at: int, end: int, who: int) -> bool:
+def _sooner(s: Replicas, r: int, at: int, end: int, request: int) -> bool:
     """Whether an entry stands before another."""
-    return s.ends[r, at] < end or (s.ends[r, at] == end and s.who[r, at] < who)
+    return s.ends[r, at] < end or (s.ends[r, at] == end and s.who[r, at] < request)
 
 
 @inlined

@@ -80,9 +80,9 @@ def retract(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) 
     victim = s.order[r, k, 1]
     i = q[victim].before
     while i != NONE:
-        request, other = q[i], q[victim]
+        request, victim_request = q[i], q[victim]
         tokens, least = _written(s, q, r, i), _written(s, q, r, victim)
-        if tokens < least or (tokens == least and request.prompt > other.prompt):
+        if tokens < least or (tokens == least and request.prompt > victim_request.prompt):
             victim = i
         i = request.before
     drop(f, s, q, c, r, victim)
@@ -96,11 +96,11 @@ def retract(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) 
             refuse_waiting(f, s, q, r, out, me.clock)
         _append_seen(f, s, q, r, request.rank, victim)
         me.waiting += 1
-    written, whole = 0, 0
+    answer_tokens, whole = 0, 0
     for at in range(me.running):
-        written += _written(s, q, r, s.who[r, at])
+        answer_tokens += _written(s, q, r, s.who[r, at])
         whole += q[s.who[r, at]].steps + 1
-    me.ratio = min(1.0, (written + _AHEAD * me.running) / (whole + 1))
+    me.ratio = min(1.0, (answer_tokens + _AHEAD * me.running) / (whole + 1))
     # The step for which room was made is the first that the ratio holds for.
     me.declines = me.iteration + 1
 

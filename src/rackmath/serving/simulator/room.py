@@ -45,11 +45,11 @@ def step_tokens(f: RunConstants, s: Replicas, r: int) -> int:
 
 
 @inlined
-def piece(f: RunConstants, todo: int, stored: float, left: int) -> int:
+def piece(f: RunConstants, todo: int, tokens: float, tokens_left: int) -> int:
     """Tokens of a prompt that a step reads, of those that are left of it; 0 for one that waits to be read whole."""
-    if f.policy == UNCHUNKED and left < todo and todo + stored <= f.max_num_batched_tokens:
+    if f.policy == UNCHUNKED and tokens_left < todo and todo + tokens <= f.max_num_batched_tokens:
         return 0
-    return max(min(todo, left), 0)
+    return max(min(todo, tokens_left), 0)
 
 
 @inlined

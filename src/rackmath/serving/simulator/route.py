@@ -19,22 +19,22 @@ _BALANCE = 1.5
 
 @compiled
 def route(
-    kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, which: np.ndarray, now: np.ndarray, router: int,
+    kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, requests: np.ndarray, now: np.ndarray, router: int,
     dice: np.ndarray, turn: np.ndarray,
 ) -> None:  # fmt: skip
     """Send requests to replicas that are up, in the order given.
 
     Parameters
     ----------
-    which, now : array
+    requests, now : array
         Requests, and when each is sent. (n,)
     dice : array
         Two random integers for each, at least as many rows. (n, 2)
     turn : array
         Next replica of a round, kept between calls. (services,)
     """
-    for at in range(len(which)):
-        i, t = which[at], now[at]
+    for at in range(len(requests)):
+        i, t = requests[at], now[at]
         r = _choose(kinds, s, q, c, i, t, router, dice[at], turn)
         f = kinds[s.own[r].kind]
         advance(f, s, q, c, r, t)
@@ -43,61 +43,61 @@ def route(
 
 @compiled
 def converse(
-    kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, e: Edges, due: np.ndarray, who: np.ndarray,
+    kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, e: Edges, due: np.ndarray, turns: np.ndarray,
     count: np.ndarray, until: float, router: int, dice: np.ndarray, turn: np.ndarray,
 ) -> None:  # fmt: skip
     """Requests that are sent some time after others are sent or have ended.
 
     Parameters
     ----------
-    due, who, count : array
+    due, turns, count : array
         Heap of requests that are sent at known times, and how many it holds. (requests,), (1,)
 
     Of the replicas that have work the one that is furthest behind goes on, never beyond the others by more than the
     step that it is in: nobody's answer may call for a request in another's past.
     """
     # Of a replica that failed some were refused by others.
-    _let_go_on(s, q, e, due, who, count)
+    _let_go_on(s, q, e, due, turns, count)
     while True:
         next_due = due[0] if count[0] else inf
-        r, other = NONE, inf
+        r, best_replica = NONE, inf
         for column in range(len(s.own)):
             if load(s, column):
                 if r == NONE or s.own[column].clock < s.own[r].clock:
-                    other = inf if r == NONE else s.own[r].clock
+                    best_replica = inf if r == NONE else s.own[r].clock
                     r = column
                 else:
-                    other = min(other, s.own[column].clock)
+                    best_replica = min(best_replica, s.own[column].clock)
         behind = s.own[r].clock if r != NONE else inf
         if min(next_due, behind) >= until:
             return
         if behind < next_due:
-            if not once(kinds[s.own[r].kind], s, q, c, r, min(min(next_due, until), max(other, behind + 1e-12))):
+            if not once(kinds[s.own[r].kind], s, q, c, r, min(min(next_due, until), max(best_replica, behind + 1e-12))):
                 # What waits cannot be admitted before somebody else leaves: nobody is there.
                 return
-            _let_go_on(s, q, e, due, who, count)
+            _let_go_on(s, q, e, due, turns, count)
         else:
-            i = _first(due, who, count)
+            i = _first(due, turns, count)
             column = q[i]
             column.arrival = next_due
             place = _choose(kinds, s, q, c, i, next_due, router, dice[i % len(dice)], turn)
             enqueue(kinds[s.own[place].kind], s, q, place, i, next_due)
-            _allow(q, e, due, who, count, i, next_due, True)
-            _let_go_on(s, q, e, due, who, count)
+            _allow(q, e, due, turns, count, i, next_due, True)
+            _let_go_on(s, q, e, due, turns, count)
 
 
 @inlined
-def _let_go_on(s: Replicas, q: Requests, e: Edges, due: np.ndarray, who: np.ndarray, count: np.ndarray) -> None:
+def _let_go_on(s: Replicas, q: Requests, e: Edges, due: np.ndarray, turns: np.ndarray, count: np.ndarray) -> None:
     """Requests have ended, or were refused: those that wait for them are sent after their delays."""
     for at in range(s.ended[0]):
         i = s.done[at]
-        _allow(q, e, due, who, count, i, q[i].finish if isnan(q[i].refused) else q[i].refused, False)
+        _allow(q, e, due, turns, count, i, q[i].finish if isnan(q[i].refused) else q[i].refused, False)
     s.ended[0] = 0
 
 
 @inlined
 def _allow(
-    q: Requests, e: Edges, due: np.ndarray, who: np.ndarray, count: np.ndarray, i: int, time: float, dispatch: bool
+    q: Requests, e: Edges, due: np.ndarray, turns: np.ndarray, count: np.ndarray, i: int, time: float, dispatch: bool
 ) -> None:
     """A request is sent, or has ended: those that waited for this alone are sent after their delays."""
     for at in range(e.start[i], e.start[i + 1]):
@@ -110,26 +110,26 @@ def _allow(
                 column.arrival = moment
             column.awaits -= 1
             if column.awaits == 0:
-                _later(due, who, count, column.arrival, after)
+                _later(due, turns, count, column.arrival, after)
 
 
 @inlined
-def _later(due: np.ndarray, who: np.ndarray, count: np.ndarray, time: float, i: int) -> None:
+def _later(due: np.ndarray, turns: np.ndarray, count: np.ndarray, time: float, i: int) -> None:
     at = count[0]
     count[0] += 1
     while at > 0 and due[(at - 1) // 2] > time:
         up = (at - 1) // 2
-        due[at], who[at] = due[up], who[up]
+        due[at], turns[at] = due[up], turns[up]
         at = up
-    due[at], who[at] = time, i
+    due[at], turns[at] = time, i
 
 
 @inlined
-def _first(due: np.ndarray, who: np.ndarray, count: np.ndarray) -> int:
-    first = who[0]
+def _first(due: np.ndarray, turns: np.ndarray, count: np.ndarray) -> int:
+    first = turns[0]
     count[0] -= 1
     n = count[0]
-    time, i, at = due[n], who[n], 0
+    time, i, at = due[n], turns[n], 0
     while True:
         down = 2 * at + 1
         if down >= n:
@@ -138,9 +138,9 @@ def _first(due: np.ndarray, who: np.ndarray, count: np.ndarray) -> int:
             down += 1
         if due[down] >= time:
             break
-        due[at], who[at] = due[down], who[down]
+        due[at], turns[at] = due[down], turns[down]
         at = down
-    due[at], who[at] = time, i
+    due[at], turns[at] = time, i
     return first
 
 

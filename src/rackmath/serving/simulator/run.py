@@ -76,7 +76,7 @@ def simulate(
     progress: Progress = lambda done, of: None,
     keep: Keep = lambda snapshot: None,
     resume: Snapshot | None = None,
-    finished: Callable[[Snapshot], None] | None = None,
+    on_snapshot: Callable[[Snapshot], None] | None = None,
     code: Code | None = None,
 ) -> Outcome:
     """Serve every request of a workload.
@@ -94,7 +94,7 @@ def simulate(
         Called now and then with what makes a snapshot, which ``resume`` takes up again with the same result.
     resume : Snapshot, optional
         Of a run of the very same arguments.
-    finished : callable, optional
+    on_snapshot : callable, optional
         Called with the last snapshot: a run that resumes it has its outcome at once.
     code : Code, optional
         Form of the loop, Python by default; the result is the same.
@@ -106,11 +106,11 @@ def simulate(
     work = _side_by_side(work, cache)
     kinds = (ReplicaKind(times=times, batching=batching, replicas=fleet.replicas, kv_bytes=kv_bytes), *beside)
     count = sum(kind.replicas for kind in kinds)
-    sent, roots = work.arrival, np.ones(len(work), np.bool_) if work.graph is None else work.graph.indegree == 0
+    sent_times, roots = work.arrival, np.ones(len(work), np.bool_) if work.graph is None else work.graph.indegree == 0
     if ready is None:
-        work = replace(work, arrival=_reception_ends(sent, roots, count, batching))
-    fixed = tuple(fixed_of(kind, work, cache) for kind in kinds)
-    q, s, c = _begun(work, kinds, fixed, fleet, ready)
+        work = replace(work, arrival=_reception_ends(sent_times, roots, count, batching))
+    constants = tuple(fixed_of(kind, work, cache) for kind in kinds)
+    q, s, c = _begun(work, kinds, constants, fleet, ready)
     code = code or python_code()
     random = np.random.default_rng(fleet.seed)
     dice = random.integers(0, 2**31 - 1, (len(work) if work.graph is None else min(len(work), SLICE), 2))
@@ -123,23 +123,23 @@ def simulate(
     if resume is not None:
         put_back(resume, q, s, c, line, turn, events)
 
-    def report(done: int) -> None:
-        progress(done, len(work))
+    def report(count: int) -> None:
+        progress(count, len(work))
         keep(lambda: snapshot(q, s, c, line, turn, events))
 
     def until(moment: float) -> bool:
         """Bring all up to a moment; true while requests are left to send."""
         if work.graph is None:
-            for which in line.before(moment):
-                code.route(fixed, s, q, c, which, q["arrival"][which], router, dice[which], turn)
-                line.sent += len(which)
+            for event in line.before(moment):
+                code.route(constants, s, q, c, event, q["arrival"][event], router, dice[event], turn)
+                line.sent += len(event)
                 report(line.sent)
             if moment < inf or line.sent == len(work):
-                code.drain(fixed, s, q, c, moment)
+                code.drain(constants, s, q, c, moment)
         else:
             while True:
                 stop = moment if code.whole else min(moment, line.soon())
-                code.converse(fixed, s, q, c, edges, line.due, line.who, line.count, stop, router, dice, turn)
+                code.converse(constants, s, q, c, edges, line.due, line.who, line.count, stop, router, dice, turn)
                 report(int(np.isfinite(q["finish"]).sum()))
                 if stop >= moment or not _busy(line, s):
                     break
@@ -147,17 +147,17 @@ def simulate(
 
     def again(r: int, now: float, alone: bool) -> None:
         """A replica fails: what it held is sent to those that are up, or waits for its repair if there are none."""
-        lost = np.empty(int(held(s)[r]), np.int64)
-        code.fail(fixed, s, q, c, r, lost)
+        victims = np.empty(int(held(s)[r]), np.int64)
+        code.fail(constants, s, q, c, r, victims)
         _stop(s, r, now, fleet.failures.repair if alone else None)
-        lost.sort()
-        code.route(fixed, s, q, c, lost, np.full(len(lost), now), router, dice[lost % len(dice)], turn)
+        victims.sort()
+        code.route(constants, s, q, c, victims, np.full(len(victims), now), router, dice[victims % len(dice)], turn)
 
     _live(until, events, q, s, again)
-    code.settle(fixed, s, q, c, float(np.nanmax(q["finish"])))
-    if finished is not None:
-        finished(snapshot(q, s, c, line, turn, events))
-    return _outcome(q if ready is not None else _seen(q, s, kinds, sent, roots), s, c, batching, cache, events)
+    code.settle(constants, s, q, c, float(np.nanmax(q["finish"])))
+    if on_snapshot is not None:
+        on_snapshot(snapshot(q, s, c, line, turn, events))
+    return _outcome(q if ready is not None else _seen(q, s, kinds, sent_times, roots), s, c, batching, cache, events)
 
 
 def _side_by_side(work: Arrivals, cache: PrefixCache) -> Arrivals:
@@ -168,18 +168,18 @@ def _side_by_side(work: Arrivals, cache: PrefixCache) -> Arrivals:
 
 
 def _begun(
-    work: Arrivals, kinds: Sequence[ReplicaKind], fixed: Sequence[RunConstants], fleet: Fleet, ready: F | None
+    work: Arrivals, kinds: Sequence[ReplicaKind], constants: Sequence[RunConstants], fleet: Fleet, ready: F | None
 ) -> tuple[Requests, Replicas, PrefixCaches]:
     """Requests that nothing has happened to, idle replicas, empty caches."""
     count = sum(kind.replicas for kind in kinds)
     most = count - kinds[0].replicas + (fleet.scaling.most if fleet.scaling else kinds[0].replicas)
     start, ids, distinct = renumbered(work)
     q = _requests(work, start, kinds[0].batching, fleet, ready)
-    check(kinds, work, q, fixed)
-    s = state.replicas(members(kinds, most), fixed, len(work) if work.graph is not None else 0)
+    check(kinds, work, q, constants)
+    s = state.replicas(members(kinds, most), constants, len(work) if work.graph is not None else 0)
     mark(s, kinds, float(work.prompt.mean() + work.output.mean() / 2))
     s.own["up"][count:] = False
-    return q, s, state.prefixes(most, fixed[0], ids, distinct, len(work))
+    return q, s, state.prefixes(most, constants[0], ids, distinct, len(work))
 
 
 def _stop(s: Replicas, r: int, now: float, repair: float | None) -> None:
@@ -194,16 +194,16 @@ def _live(until: Callable[[float], bool], events: Events, q: Requests, s: Replic
 
     Errors: :class:`InputError` where replicas fail so often that nothing is ever finished.
     """
-    failures, finished = events.failures, -1
+    failures, count = events.failures, -1
     while until(events.next) and events.next < inf:
         events.act(s, again)
         if events.failures - failures >= _FAILURES_WITHOUT_PROGRESS:
             finish_count = int(np.isfinite(q["finish"]).sum())
-            if finish_count == finished:
+            if finish_count == count:
                 between = events.fleet.failures.between
                 way_out = f"no request ended in {_FAILURES_WITHOUT_PROGRESS:,} failures: write more than a prompt takes"
                 raise InputError("--mtbf", between, way_out)
-            failures, finished = events.failures, finish_count
+            failures, count = events.failures, finish_count
 
 
 def _busy(line: RequestQueue, s: Replicas) -> bool:
@@ -211,16 +211,16 @@ def _busy(line: RequestQueue, s: Replicas) -> bool:
     return line.left() or bool(held(s).any())
 
 
-def _reception_ends(sent: F, roots: NDArray[np.bool_], replicas: int, batching: Batching) -> F:
+def _reception_ends(sent_times: F, roots: NDArray[np.bool_], replicas: int, batching: Batching) -> F:
     """When servers have received the requests that wait for no other. (requests,) [s]"""
-    come = sent.copy()
-    come[roots] = reception_ends(sent[roots], replicas, batching.reception * batching.frontend)
+    come = sent_times.copy()
+    come[roots] = reception_ends(sent_times[roots], replicas, batching.reception * batching.frontend)
     return come
 
 
-def _seen(q: Requests, s: Replicas, kinds: Sequence[ReplicaKind], sent: F, roots: NDArray[np.bool_]) -> Requests:
+def _seen(q: Requests, s: Replicas, kinds: Sequence[ReplicaKind], sent_times: F, roots: NDArray[np.bool_]) -> Requests:
     """Requests as users see them: sent before servers receive them, first tokens passed on by these."""
-    q["arrival"] = np.where(roots, sent, q["arrival"])
+    q["arrival"] = np.where(roots, sent_times, q["arrival"])
     seconds = np.array([[kind.batching.frontend, kind.batching.reception] for kind in kinds])[s.own["kind"]]
     return with_servers(q, frontend=seconds[:, 0], reception=seconds[:, 1])
 

@@ -48,8 +48,8 @@ class Advice:
         self.history: list[tuple[float, int]] = []
         """Moment and replicas, oldest first."""
 
-    def settled(self, now: float, wanted: int, current: int) -> int:
+    def settled(self, now: float, target: int, current: int) -> int:
         """Replicas to go to: at once upwards, downwards to the most that was asked for within the window."""
         self.history = [(t, n) for t, n in self.history if t > now - self.window]
-        self.history.append((now, wanted))
-        return wanted if wanted > current else min(current, max(n for _, n in self.history))
+        self.history.append((now, target))
+        return target if target > current else min(current, max(n for _, n in self.history))

@@ -66,7 +66,7 @@ def dynamo_cost(s: Replicas, r: int, block: int, unread: int, blocks: int) -> fl
 
 
 @inlined
-def llm_d_score(prefix: float, waiting: int, least: int, most: int, used: float) -> float:
+def llm_d_score(prefix: float, waiting: int, least: int, most: int, cache_use: float) -> float:
     """Weighted sum of three scores from 0 to 1: prefix in the cache, queue among the replicas', cache that is free."""
     queue = 1.0 if most == least else (most - waiting) / (most - least)
-    return _PREFIX * prefix + _QUEUE * queue + _CACHE * (1 - used)
+    return _PREFIX * prefix + _QUEUE * queue + _CACHE * (1 - cache_use)

@@ -26,7 +26,7 @@ def snapshot(
 
 
 def put_back(
-    kept: Snapshot,
+    moment: Snapshot,
     q: Requests,
     s: Replicas,
     c: PrefixCaches,
@@ -35,10 +35,10 @@ def put_back(
     events: Events,
 ) -> None:
     """Continue a run from a state."""
-    q[:], line.due[:], line.who[:], line.count[:], turn[:] = (kept[n] for n in ("q", "due", "who", "count", "turn"))
+    q[:], line.due[:], line.who[:], line.count[:], turn[:] = (moment[n] for n in ("q", "due", "who", "count", "turn"))
     for prefix, arrays in (("s", s), ("c", c)):
         for name, values in arrays._asdict().items():
-            if f"{prefix}.{name}" in kept:
-                values[...] = kept[f"{prefix}.{name}"]
-    line.sent, line.looked = int(kept["place"][0]), float(kept["place"][1])
-    events.put_back({name.removeprefix("events."): values for name, values in kept.items()})
+            if f"{prefix}.{name}" in moment:
+                values[...] = moment[f"{prefix}.{name}"]
+    line.sent, line.looked = int(moment["place"][0]), float(moment["place"][1])
+    events.put_back({name.removeprefix("events."): values for name, values in moment.items()})

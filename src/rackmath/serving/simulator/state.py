@@ -199,18 +199,18 @@ class PrefixCaches(NamedTuple):
     """Blocks that each request found, by tier; of the last time that it was read. (requests, tiers)"""
 
 
-def replicas(kind: I4, kinds: Sequence[RunConstants], chained: int) -> Replicas:
-    """Idle replicas of given kinds with empty caches; others wait for ``chained`` requests at most."""
+def replicas(kind: I4, kinds: Sequence[RunConstants], chain_count: int) -> Replicas:
+    """Idle replicas of given kinds with empty caches; others wait for ``chain_count`` requests at most."""
     count = len(kind)
-    own = np.zeros(count, REPLICA)
-    own["kind"], own["weight"], own["up"] = kind, 1.0, True
-    own["free"] = np.array([kind.blocks for kind in kinds])[kind]
-    own["ratio"], own["last"] = NEW_TOKEN_RATIO, NONE
+    own_facts = np.zeros(count, REPLICA)
+    own_facts["kind"], own_facts["weight"], own_facts["up"] = kind, 1.0, True
+    own_facts["free"] = np.array([kind.blocks for kind in kinds])[kind]
+    own_facts["ratio"], own_facts["last"] = NEW_TOKEN_RATIO, NONE
     max_num_seqs, classes, block = (
         max(getattr(kind, name) for kind in kinds) for name in ("max_num_seqs", "classes", "block")
     )
     return Replicas(
-        own=own,
+        own=own_facts,
         queue=np.full((count, classes, 2), NONE, np.int32),
         order=np.full((count, classes, 2), NONE, np.int32),
         prompts=np.full((count, max_num_seqs), NONE, np.int32),
@@ -219,16 +219,16 @@ def replicas(kind: I4, kinds: Sequence[RunConstants], chained: int) -> Replicas:
         phase=np.zeros((count, block), np.int64),
         served=np.zeros((count, classes)),
         growing=np.zeros((count, classes)),
-        done=np.full(max(chained, 1), NONE, np.int32),
+        done=np.full(max(chain_count, 1), NONE, np.int32),
         ended=np.zeros(1, np.int64),
     )
 
 
-def prefixes(count: int, fixed: RunConstants, ids: I4, distinct: int, asking: int) -> PrefixCaches:
+def prefixes(count: int, constants: RunConstants, ids: I4, distinct: int, asking: int) -> PrefixCaches:
     """Empty prefix caches for so many distinct blocks and requests; without tiers they take no memory."""
-    tiers = len(fixed.capacity)
+    tiers = len(constants.capacity)
     slots = distinct if tiers else 0
-    count += bool(fixed.common.any())
+    count += bool(constants.common.any())
     shelves = np.zeros((count, tiers), SHELF)
     shelves["newest"] = shelves["oldest"] = NONE
     return PrefixCaches(

@@ -76,8 +76,10 @@ def step_times(
 
     def reading(tokens: F, before: F) -> F:
         """Time of a pass over so many prompt tokens, as many prompts as they make, with tokens before each. [s]"""
-        own = np.minimum(tokens, whole)
-        return np.asarray(timer("prefill", layout, groups * tokens / own, before + own, 0.0, before), dtype=float)
+        own_tokens = np.minimum(tokens, whole)
+        return np.asarray(
+            timer("prefill", layout, groups * tokens / own_tokens, before + own_tokens, 0.0, before), dtype=float
+        )
 
     def pairs(tokens: F, before: F) -> F:
         return tokens * (before + (np.minimum(tokens, whole) + 1) / 2)

@@ -43,8 +43,8 @@ class RollingUpgrade:
         services, counts = np.unique(s.own["service"][sorted(replicas)], return_counts=True)
         if (counts < 2).any():
             alone = int(services[counts.argmin()])
-            which = "the fleet" if len(services) == 1 else f"service {alone + 1}"
-            raise InputError("--upgrade-at", self.rules.begin, f"{which} has one replica: nobody serves meanwhile")
+            subject = "the fleet" if len(services) == 1 else f"service {alone + 1}"
+            raise InputError("--upgrade-at", self.rules.begin, f"{subject} has one replica: nobody serves meanwhile")
         self.old = set(replicas)
 
     def go_on(self, s: Replicas, holds: NDArray[np.int64]) -> list[int]:
@@ -92,9 +92,9 @@ class RollingUpgrade:
             "upgrade_end": np.array([self.replicas, self.end]),
         }
 
-    def put_back(self, kept: Mapping[str, NDArray[Any]]) -> None:
+    def put_back(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
         """Take what :meth:`arrays` gave."""
         self.old, self.draining, self.restarting = (
-            set(kept[f"upgrade_{name}"].tolist()) for name in ("old", "draining", "restarting")
+            set(snapshot[f"upgrade_{name}"].tolist()) for name in ("old", "draining", "restarting")
         )
-        self.replicas, self.end = int(kept["upgrade_end"][0]), float(kept["upgrade_end"][1])
+        self.replicas, self.end = int(snapshot["upgrade_end"][0]), float(snapshot["upgrade_end"][1])

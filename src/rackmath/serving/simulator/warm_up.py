@@ -45,7 +45,7 @@ def warm_up(values: F, *, empty: bool) -> int | None:
     total, squares = np.cumsum(means[::-1])[::-1], np.cumsum((means**2)[::-1])[::-1]
     last = int(count * _LATEST)
     error = ((squares - total**2 / lengths) / lengths**2)[: last + 1]
-    cut = int(error.argmin())
-    if empty and cut and means[:cut].mean() >= means[cut:].mean():
+    cut_place = int(error.argmin())
+    if empty and cut_place and means[:cut_place].mean() >= means[cut_place:].mean():
         return 0
-    return None if cut == last else cut * _BATCH
+    return None if cut_place == last else cut_place * _BATCH

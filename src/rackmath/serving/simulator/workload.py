@@ -249,15 +249,15 @@ def head(work: Arrivals, count: int) -> Arrivals:
     if work.task is not None:
         ends = np.flatnonzero(np.diff(work.task)) + 1
         count = int(max(ends[ends <= count], default=ends[0] if len(ends) else len(work)))
-    chained: dict[str, NDArray[Any]] = {"start": work.start[: count + 1]} if len(work.start) else {}
+    chain_arrays: dict[str, NDArray[Any]] = {"start": work.start[: count + 1]} if len(work.start) else {}
     if work.service is not None:
-        chained |= {"service": work.service[:count]}
+        chain_arrays |= {"service": work.service[:count]}
     for name in ("answer_blocks", "task"):
         if getattr(work, name) is not None:
-            chained[name] = getattr(work, name)[:count]
+            chain_arrays[name] = getattr(work, name)[:count]
     return replace(
         work, arrival=work.arrival[:count], prompt=work.prompt[:count], output=work.output[:count],
-        rank=work.rank[:count], graph=None if work.graph is None else first_edges(work.graph, count), **chained,
+        rank=work.rank[:count], graph=None if work.graph is None else first_edges(work.graph, count), **chain_arrays,
     )  # fmt: skip
 
 

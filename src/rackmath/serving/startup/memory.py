@@ -223,7 +223,7 @@ def _working(
     if rules.in_place:
         # One start: 1.12 GiB of Llama 3.1 8B, where the pass and the buffers of other starts are 0.92.
         below, above = 0.2, 0.4
-    other = working.outside(layout)
+    outside = working.outside(layout)
     largest = graph_sizes(server.family, chip, float(layout.tensor), sequences) if server.graphs else 0.0
     graph = working.graphs(architecture, stage_layers(architecture, layout), largest)
     # What is taken off is the engine's own estimate: 0.44 and 0.56 of this in two starts of 0.26.
@@ -231,7 +231,7 @@ def _working(
     return (
         peak,
         MemoryLine.within(peak.total, below * peak.total * wide, above * peak.total * wide),
-        MemoryLine.within(other, 0.08 * other * wide, (0.1 * other + 0.1 * 2**30) * wide),
+        MemoryLine.within(outside, 0.08 * outside * wide, (0.1 * outside + 0.1 * 2**30) * wide),
         MemoryLine.within(graph, less * graph * wide, 0.35 * graph * wide),
     )
 
@@ -265,5 +265,5 @@ def _cache(rules: StartupRules, fraction: float, total: float, lines: tuple[floa
 
 def _is_usual(architecture: Architecture) -> bool:
     """Whether starts of models of its kind were measured: attention of grouped heads, text, full-width experts."""
-    grouped = all(isinstance(mixer, Grouped) for layer, _ in architecture.groups for mixer in layer.mixers)
-    return grouped and architecture.encoder is None and architecture.audio is None
+    is_grouped = all(isinstance(mixer, Grouped) for layer, _ in architecture.groups for mixer in layer.mixers)
+    return is_grouped and architecture.encoder is None and architecture.audio is None

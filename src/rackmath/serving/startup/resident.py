@@ -51,7 +51,7 @@ def resident(
         Model that drafts beside it.
     """
     element = working.element_bytes(architecture)
-    loaded = _loaded(architecture, layout, multiples=multiples, speculative=speculative)
+    weights = _loaded(architecture, layout, multiples=multiples, speculative=speculative)
     vision = encoder_params(architecture) * element / float(layout.tensor)
     tables = architecture.rotary_elements * element
     drafting = 0.0
@@ -64,12 +64,12 @@ def resident(
     if layout.pipeline != 1:
         stage = replace(architecture, layers=architecture.layers[-stage_layers(architecture, layout) :])
     return Resident(
-        loaded=loaded,
+        loaded=weights,
         vision=vision,
         tables=tables,
         draft=drafting,
         adapters=room,
-        size=_on_stage(loaded, architecture, layout) + vision + tables + drafting + room,
+        size=_on_stage(weights, architecture, layout) + vision + tables + drafting + room,
         stage=stage,
     )
 
@@ -89,10 +89,10 @@ def _loaded(architecture: Architecture, layout: Layout, *, multiples: Multiples,
     )
 
 
-def _on_stage(loaded: LoadedWeights, architecture: Architecture, layout: Layout) -> float:
+def _on_stage(weights: LoadedWeights, architecture: Architecture, layout: Layout) -> float:
     """Bytes of the fuller of the first and the last stage. [B]"""
-    layers = loaded.layers * float(stage_share(architecture, layout)) + loaded.speculative
+    layers = weights.layers * float(stage_share(architecture, layout)) + weights.speculative
     if layout.pipeline == 1:
-        return layers + loaded.embedding + loaded.head + loaded.outside
-    head = loaded.head or loaded.embedding
-    return layers + max(loaded.embedding, head + loaded.outside)
+        return layers + weights.embedding + weights.head + weights.outside
+    head = weights.head or weights.embedding
+    return layers + max(weights.embedding, head + weights.outside)

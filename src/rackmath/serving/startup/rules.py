@@ -168,10 +168,10 @@ def _sglang_fraction(chip: Chip, width: float, tokens: float) -> float:
     """
     capacity = visible(chip) / _MIB
     graphs = graph_sizes("sglang", chip, width, inf)
-    reserved = 512 + 1.5 * max(tokens, 2048.0) + 2 * graphs + width / 8 * 1024
+    reserve = 512 + 1.5 * max(tokens, 2048.0) + 2 * graphs + width / 8 * 1024
     if capacity > 60 * 1024:
-        reserved = max(reserved, 10 * 1024.0)
-    return round((capacity - reserved) / capacity, 3)
+        reserve = max(reserve, 10 * 1024.0)
+    return round((capacity - reserve) / capacity, 3)
 
 
 def _vllm_experts(version: float, chip: Chip) -> Multiples:

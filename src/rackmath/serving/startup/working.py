@@ -122,9 +122,9 @@ def _workspace(layer: Layer, architecture: Architecture, layout: Layout, tokens:
     for block in layer.feed_forwards:
         if isinstance(block, Experts):
             hidden = block.latent or architecture.hidden
-            sliced = block.width / float(layout.expert_slices)
+            slice_width = block.width / float(layout.expert_slices)
             pairs = tokens * block.active
-            return 2 * pairs * (max(2 * sliced, hidden) + max(sliced, hidden))
+            return 2 * pairs * (max(2 * slice_width, hidden) + max(slice_width, hidden))
     return 0.0
 
 

@@ -170,11 +170,11 @@ def draw_tasks(agent: AgentModel, requests: int, block: int, random: np.random.G
         Tokens of a prefix block. [tokens]
     """
     calls = _Requests(block)
-    own, *shared = [calls.names(kind.prefix // block) for kind in (agent, *agent.subagents)]
+    own_names, *shared_names = [calls.names(kind.prefix // block) for kind in (agent, *agent.subagents)]
     parts: list[int] = []
     while len(calls.prompt) < requests:
         before = len(calls.prompt)
-        _context(calls, agent, _History(agent.prefix, own), [], shared, random)
+        _context(calls, agent, _History(agent.prefix, own_names), [], shared_names, random)
         parts.append(len(calls.prompt) - before)
     edges = np.array(calls.edges, np.float64).reshape(-1, 3)
     count = len(calls.prompt)
@@ -193,11 +193,11 @@ def draw_tasks(agent: AgentModel, requests: int, block: int, random: np.random.G
 
 
 def _context(
-    drawn: _Requests,
+    requests: _Requests,
     kind: Context,
     history: _History,
     waits: list[tuple[int, float]],
-    shared: Sequence[Names],
+    shared_names: Sequence[Names],
     random: np.random.Generator,
 ) -> int:
     """Requests of one context, and of those that it begins; returns the last one.
@@ -208,7 +208,7 @@ def _context(
         With which it begins.
     waits : list of (int, float)
         Requests whose answers its first one waits for, and the time from then. [s]
-    shared : sequence of array
+    shared_names : sequence of array
         Names of the blocks that contexts of each kind of subagents begin with.
     """
     subagents = kind.subagents if isinstance(kind, AgentModel) else ()
@@ -221,11 +221,11 @@ def _context(
         history.length += length
         if kind.compact_at is not None and history.length > kind.compact_at:
             # A summary shares with what was said only what all contexts begin with.
-            history = _History(kind.prefix + kind.compact_to, history.names[: kind.prefix // drawn.block])
-        last = drawn.request(history, answer, waits)
+            history = _History(kind.prefix + kind.compact_to, history.names[: kind.prefix // requests.block])
+        last = requests.request(history, answer, waits)
         history.length += round(kind.answer_in_context * answer)
         if kind.answer_in_context < 1:
-            history.names = history.names[: drawn.prompt[last] // drawn.block]
+            history.names = history.names[: requests.prompt[last] // requests.block]
         length, waits = 0, [(last, 0.0)]
         if n + 1 == turns or not len(parts):
             continue
@@ -234,8 +234,10 @@ def _context(
             length, time = _called(kind.tools[choice], random)
             waits = [(last, time)]
         else:
-            which = choice - len(kind.tools)
-            length, waits = _forked(drawn, subagents[which], history, last, shared[which], random)
+            subagent_place = choice - len(kind.tools)
+            length, waits = _forked(
+                requests, subagents[subagent_place], history, last, shared_names[subagent_place], random
+            )
     return last
 
 
@@ -247,14 +249,14 @@ def _called(tool: Tool, random: np.random.Generator) -> tuple[int, float]:
 
 
 def _forked(
-    drawn: _Requests, kind: Subagents, parent: _History, after: int, names: Names, random: np.random.Generator
+    requests: _Requests, kind: Subagents, parent: _History, after: int, names: Names, random: np.random.Generator
 ) -> tuple[int, list[tuple[int, float]]]:
     """Contexts that begin after a request: the tokens of their last answers, and whom the next turn waits for."""
     waits: list[tuple[int, float]] = []
     for _ in range(kind.count):
         history = _History(parent.length, parent.names) if kind.inherits else _History(kind.prefix, names)
-        waits.append((_context(drawn, kind, history, [(after, 0.0)], (), random), 0.0))
-    return sum(drawn.output[last] for last, _ in waits), waits
+        waits.append((_context(requests, kind, history, [(after, 0.0)], (), random), 0.0))
+    return sum(requests.output[last] for last, _ in waits), waits
 
 
 def _length(mean: float, spread: float, random: np.random.Generator) -> int:

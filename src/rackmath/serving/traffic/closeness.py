@@ -51,8 +51,8 @@ def _counts(arrival: F) -> NDArray[np.int64]:
 
 
 def _known(work: Arrivals) -> F:
-    count, shared, _ = reuse_of(work)
-    return shared / np.maximum(count, 1)
+    count, shared_blocks, _ = reuse_of(work)
+    return shared_blocks / np.maximum(count, 1)
 
 
 def _compared(name: str, first: F, second: F) -> Closeness:

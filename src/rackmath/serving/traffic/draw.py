@@ -81,9 +81,9 @@ def _lengths(model: TrafficModel, requests: int, random: np.random.Generator) ->
     for k, group in enumerate(model.classes):
         of_class = of == k
         means, deviations = _logs(group)
-        other = group.correlation * first[of_class] + (1 - group.correlation**2) ** 0.5 * second[of_class]
+        normal = group.correlation * first[of_class] + (1 - group.correlation**2) ** 0.5 * second[of_class]
         prompt[of_class] = np.exp(means[0] + deviations[0] * first[of_class])
-        output[of_class] = np.exp(means[1] + deviations[1] * other)
+        output[of_class] = np.exp(means[1] + deviations[1] * normal)
     return (
         np.clip(np.round(prompt), 1, min(model.longest_input, LONGEST)).astype(np.int32),
         np.clip(np.round(output), 1, min(model.longest_output, LONGEST)).astype(np.int32),
@@ -106,28 +106,28 @@ def _with_prefixes(work: Arrivals, prefixes: SharedPrefixes, random: np.random.G
         (count >= prefixes.common) & (random.random(len(work)) < prefixes.common_share), prefixes.common, 0
     )
     part, age = _reused(prefixes.reuse, count - common, random)
-    fresh, followed = prefixes.common, np.zeros(len(work), np.bool_)
-    for i, own in enumerate(count.tolist()):
-        begin, shared = int(start[i]), int(common[i])
-        blocks[begin : begin + shared] = np.arange(shared)
-        if i and part[i] and own > shared:
-            target = shared + max(round(part[i] * (own - shared)), 1)
-            other = _earlier(count, followed, max(i - int(age[i]), 0), i, target)
-            followed[other] = True
-            shared = min(target, int(count[other]))
-            blocks[begin : begin + shared] = blocks[start[other] : start[other] + shared]
-        blocks[begin + shared : begin + own] = np.arange(fresh, fresh + own - shared)
-        fresh += own - shared
+    fresh, has_follower = prefixes.common, np.zeros(len(work), np.bool_)
+    for i, block_count in enumerate(count.tolist()):
+        begin, shared_blocks = int(start[i]), int(common[i])
+        blocks[begin : begin + shared_blocks] = np.arange(shared_blocks)
+        if i and part[i] and block_count > shared_blocks:
+            target = shared_blocks + max(round(part[i] * (block_count - shared_blocks)), 1)
+            earlier = _earlier(count, has_follower, max(i - int(age[i]), 0), i, target)
+            has_follower[earlier] = True
+            shared_blocks = min(target, int(count[earlier]))
+            blocks[begin : begin + shared_blocks] = blocks[start[earlier] : start[earlier] + shared_blocks]
+        blocks[begin + shared_blocks : begin + block_count] = np.arange(fresh, fresh + block_count - shared_blocks)
+        fresh += block_count - shared_blocks
     return replace(work, start=start, blocks=blocks, block=size)
 
 
-def _reused(reuse: tuple[Reuse, ...], own: I4, random: np.random.Generator) -> tuple[F, F]:
+def _reused(reuse: tuple[Reuse, ...], block_count: I4, random: np.random.Generator) -> tuple[F, F]:
     """Part of each prompt that is an earlier one's, 0 for none, and that one's age in requests. (requests,)"""
-    part, age = np.zeros(len(own)), np.ones(len(own))
+    part, age = np.zeros(len(block_count)), np.ones(len(block_count))
     if not reuse:
         return part, age
-    group = np.minimum(np.searchsorted([kind.longest for kind in reuse], own), len(reuse) - 1)
-    going_on = random.random(len(own)) < np.array([kind.share for kind in reuse])[group]
+    group = np.minimum(np.searchsorted([kind.longest for kind in reuse], block_count), len(reuse) - 1)
+    going_on = random.random(len(block_count)) < np.array([kind.share for kind in reuse])[group]
     for k, kind in enumerate(reuse):
         of_group = np.flatnonzero((group == k) & going_on)
         part[of_group] = np.interp(random.random(len(of_group)), PARTS, kind.part)
@@ -135,7 +135,7 @@ def _reused(reuse: tuple[Reuse, ...], own: I4, random: np.random.Generator) -> t
     return part, age
 
 
-def _earlier(count: I4, followed: NDArray[np.bool_], about: int, before: int, wanted: int) -> int:
+def _earlier(count: I4, has_follower: NDArray[np.bool_], about: int, before: int, least_blocks: int) -> int:
     """An earlier request near ``about`` with so many blocks that nobody has gone on from yet, as conversations do.
 
     Else the longest of those that are looked at.
@@ -145,7 +145,7 @@ def _earlier(count: I4, followed: NDArray[np.bool_], about: int, before: int, wa
         for at in (about - step, about + step):
             if 0 <= at < before:
                 # What is missing of the blocks comes first.
-                lacks = max(wanted - int(count[at]), 0) + (0.5 if followed[at] else 0.0)
+                lacks = max(least_blocks - int(count[at]), 0) + (0.5 if has_follower[at] else 0.0)
                 if lacks == 0.0:
                     return at
                 if lacks < least:

@@ -116,20 +116,20 @@ def reuse_of(work: Arrivals) -> tuple[I8, I8, I8]:
     """
     count = np.diff(work.start)
     last_use: dict[int, int] = {}
-    shared, age = np.zeros(len(work), np.int64), np.zeros(len(work), np.int64)
+    shared_blocks, age = np.zeros(len(work), np.int64), np.zeros(len(work), np.int64)
     blocks = work.blocks.tolist()
     start = work.start.tolist()
     for i in range(len(work)):
-        own = blocks[start[i] : start[i + 1]]
-        matched = 0
-        for block in own:
+        own_blocks = blocks[start[i] : start[i + 1]]
+        match_length = 0
+        for block in own_blocks:
             if block not in last_use:
                 break
-            matched += 1
-        if matched:
-            shared[i], age[i] = matched, i - last_use[own[matched - 1]]
-        last_use.update(dict.fromkeys(own, i))
-    return count, shared, age
+            match_length += 1
+        if match_length:
+            shared_blocks[i], age[i] = match_length, i - last_use[own_blocks[match_length - 1]]
+        last_use.update(dict.fromkeys(own_blocks, i))
+    return count, shared_blocks, age
 
 
 def _common(work: Arrivals, count: I8) -> tuple[int, NDArray[np.bool_]]:
@@ -149,30 +149,38 @@ def _common(work: Arrivals, count: I8) -> tuple[int, NDArray[np.bool_]]:
 
 
 def _prefixes(work: Arrivals) -> SharedPrefixes:
-    count, shared, age = reuse_of(work)
+    count, shared_blocks, age = reuse_of(work)
     common, having = _common(work, count)
     base = np.where(having, common, 0)
     # What is the common beginning's is no other request's.
-    shared, own = np.maximum(shared - base, 0), count - base
-    edges = np.unique(np.quantile(own[own > 0], np.arange(1, _KINDS + 1) / _KINDS)) if own.any() else np.zeros(0)
+    shared_blocks, own_blocks = np.maximum(shared_blocks - base, 0), count - base
+    edges = (
+        np.unique(np.quantile(own_blocks[own_blocks > 0], np.arange(1, _KINDS + 1) / _KINDS))
+        if own_blocks.any()
+        else np.zeros(0)
+    )
     return SharedPrefixes(
         block=work.block,
         whole=bool((count <= work.prompt // work.block).mean() > 0.5),
         common=common,
         common_share=float(having.sum() / max((count >= common).sum(), 1)) if common else 0.0,
         reuse=tuple(
-            _reuse(float(longest), (own > shortest) & (own <= longest), own, shared, age)
+            _reuse(float(longest), (own_blocks > shortest) & (own_blocks <= longest), own_blocks, shared_blocks, age)
             for shortest, longest in pairwise([0.0, *edges.tolist()])
         ),
     )
 
 
-def _reuse(longest: float, mine: NDArray[np.bool_], own: I8, shared: I8, age: I8) -> Reuse:
-    users = np.flatnonzero(mine & (shared > 0))
+def _reuse(longest: float, is_class: NDArray[np.bool_], own_blocks: I8, shared_blocks: I8, age: I8) -> Reuse:
+    users = np.flatnonzero(is_class & (shared_blocks > 0))
     no_users = not len(users)
     return Reuse(
         longest=longest,
-        share=len(users) / max(int(mine.sum()), 1),
-        part=tuple((np.zeros(len(PARTS)) if no_users else np.quantile(shared[users] / own[users], PARTS)).tolist()),
+        share=len(users) / max(int(is_class.sum()), 1),
+        part=tuple(
+            (
+                np.zeros(len(PARTS)) if no_users else np.quantile(shared_blocks[users] / own_blocks[users], PARTS)
+            ).tolist()
+        ),
         age=tuple((np.ones(len(PARTS)) if no_users else np.quantile(age[users], PARTS)).tolist()),
     )

@@ -87,10 +87,10 @@ def _expected(logs: F, shares: F, means: F, covariances: F) -> tuple[F, float]:
 
 def _begun(logs: F, count: int) -> F:
     """Memberships to begin with: equal parts along the direction in which lengths vary most."""
-    centred = (logs - logs.mean(0)) / np.maximum(logs.std(0), 1e-9)
-    direction = np.linalg.svd(centred, full_matrices=False)[2][0]
+    deviations = (logs - logs.mean(0)) / np.maximum(logs.std(0), 1e-9)
+    direction = np.linalg.svd(deviations, full_matrices=False)[2][0]
     # Its sign is the library's choice: the larger part is positive here.
-    along = centred @ (direction * np.sign(direction[np.abs(direction).argmax()]))
+    along = deviations @ (direction * np.sign(direction[np.abs(direction).argmax()]))
     rank = np.argsort(np.argsort(along, kind="stable"), kind="stable")
     member = np.full((len(logs), count), 0.1 / count)
     member[np.arange(len(logs)), rank * count // len(logs)] += 0.9

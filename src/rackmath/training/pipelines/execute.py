@@ -93,7 +93,7 @@ def execute(order: Order, times: StageTimes, weight_share: float = 1.0) -> Timel
         rank = ready.pop()
         starts, ends = begins[rank], finishes[rank]
         clock = ends[-1] if ends else 0.0
-        first, first_lag, second, second_lag, span, first_ops, other = lanes[rank]
+        first, first_lag, second, second_lag, span, first_ops, other_ops = lanes[rank]
         for at in range(len(ends), len(span)):
             when, then = end_of[first[at]], end_of[second[at]]
             if when < 0 or then < 0:
@@ -103,7 +103,7 @@ def execute(order: Order, times: StageTimes, weight_share: float = 1.0) -> Timel
             starts.append(clock)
             clock += span[at]
             ends.append(clock)
-            for slot in (first_ops[at], other[at]):
+            for slot in (first_ops[at], other_ops[at]):
                 end_of[slot] = clock
                 if slot in waiting:
                     ready += waiting.pop(slot)
@@ -145,11 +145,11 @@ def _lane(order: Order, rank: int, spans: Array, send: float) -> _Lane:
     """
     many, place = order.microbatches, np.array(order.place)
     back = len(place) * many
-    kind, stage, micro, other, second = np.array(order.operations[rank], dtype=np.int64).reshape(-1, 5).T
+    kind, stage, micro, partner, second = np.array(order.operations[rank], dtype=np.int64).reshape(-1, 5).T
     there, nobody = 2 * back, 2 * back + 1
     goes_back = np.isin(kind, (INPUT, BACKWARD, BOTH))
     goes_on = np.isin(kind, (FORWARD, BOTH))
-    from_stage, from_micro = np.where(kind == BOTH, other, stage), np.where(kind == BOTH, second, micro)
+    from_stage, from_micro = np.where(kind == BOTH, partner, stage), np.where(kind == BOTH, second, micro)
     starts, last = np.isin(stage, list(order.starts)), np.isin(from_stage, list(order.last))
     before = np.where(starts, len(place) - 1, stage - 1)
     token = np.where(starts, micro - order.returns, micro)
@@ -164,7 +164,7 @@ def _lane(order: Order, rank: int, spans: Array, send: float) -> _Lane:
                 np.where(ahead & (place[before] != rank), send, 0.0),
                 np.where(behind, back + after * many + from_micro, there),
                 np.where(behind & (place[after] != rank), send, 0.0),
-                spans[kind, np.where(kind == BOTH, other, stage)],
+                spans[kind, np.where(kind == BOTH, partner, stage)],
                 np.where(goes_on, stage * many + micro, nobody),
                 np.where(goes_back, back + from_stage * many + from_micro, nobody),
             )
@@ -187,30 +187,30 @@ def _durations(order: Order, times: StageTimes) -> Array:
             ways = f"one number, {order.ranks} or {stages} of them" if stages != order.ranks else f"one or {stages}"
             raise InputError(f"--{field.replace('_', '-')}", len(values), f"give {ways}")
         durations.append([value * order.part for value in values])
-    checked = [*(value for side in durations for value in side), times.send_time, times.overlap_time or 0.0]
-    for value in checked:
+    all_values = [*(value for side in durations for value in side), times.send_time, times.overlap_time or 0.0]
+    for value in all_values:
         if not (isfinite(value) and value >= 0):
             raise InputError("times", value, "write times that are not negative")
-    ahead, back, own = np.array(durations)
+    ahead, back, own_time = np.array(durations)
     overlap_time = (
-        ahead + back + own if times.overlap_time is None else np.full(stages, times.overlap_time * order.part)
+        ahead + back + own_time if times.overlap_time is None else np.full(stages, times.overlap_time * order.part)
     )
-    return np.stack([ahead, back, own, back + own, overlap_time])
+    return np.stack([ahead, back, own_time, back + own_time, overlap_time])
 
 
 def _timeline(
-    order: Order, begun: list[list[float]], ended: list[list[float]], spans: Array, weight_share: float
+    order: Order, starts: list[list[float]], ends: list[list[float]], spans: Array, weight_share: float
 ) -> Timeline:
-    first = min((side[0] for side in begun if side), default=0.0)
-    makespan = max(side[-1] for side in ended if side) - first
+    first = min((side[0] for side in starts if side), default=0.0)
+    makespan = max(side[-1] for side in ends if side) - first
     if not makespan > 0:
         raise InputError("times", 0, f"some operation of {order.name} must take time")
-    longest = max(end[-1] - start[0] for start, end in zip(begun, ended, strict=True) if start)
+    longest = max(end[-1] - start[0] for start, end in zip(starts, ends, strict=True) if start)
     work = max(_work(operations, spans) for operations in order.operations)
     return Timeline(
         order=order,
-        start=tuple(map(tuple, begun)),
-        end=tuple(map(tuple, ended)),
+        start=tuple(map(tuple, starts)),
+        end=tuple(map(tuple, ends)),
         makespan=makespan,
         longest_span=longest,
         work=work,
@@ -220,8 +220,8 @@ def _timeline(
 
 def _work(operations: Sequence[Op], spans: Array) -> float:
     """Time of a rank's operations; a pair counts as what it would take apart, so that overlapping it shows."""
-    kind, stage, _, other, _ = np.array(operations, dtype=np.int64).T
-    apart = spans[FORWARD, stage] + spans[BACKWARD, np.maximum(other, 0)]
+    kind, stage, _, partner, _ = np.array(operations, dtype=np.int64).T
+    apart = spans[FORWARD, stage] + spans[BACKWARD, np.maximum(partner, 0)]
     return float(np.where(kind == BOTH, apart, spans[np.where(kind == BOTH, FORWARD, kind), stage]).sum())
 
 

@@ -79,7 +79,7 @@ def _greedy(
     ranks: int, microbatches: int, times: StageTimes, caps: list[int], memory: tuple[float, float], patience: float
 ) -> Order:
     """One order: decisions in the order of time; ``memory`` is what is held at most, and the part weight_share."""
-    ahead, back, own = _each(ranks, times)
+    ahead, back, own_time = _each(ranks, times)
     state = [_RankState() for _ in range(ranks)]
     state[0].forwards = [0.0] * microbatches
     clock: list[tuple[float, int]] = [(0.0, rank) for rank in range(ranks)]
@@ -88,7 +88,7 @@ def _greedy(
         me = state[rank]
         if now < me.free or me.done == microbatches:
             continue
-        kind, wake = _choice(me, now, microbatches, caps[rank], memory, patience * own[rank])
+        kind, wake = _choice(me, now, microbatches, caps[rank], memory, patience * own_time[rank])
         if kind is None:
             if wake is not None:
                 heappush(clock, (wake, rank))
@@ -111,7 +111,7 @@ def _greedy(
                 heappush(clock, (me.free + times.send_time, rank - 1))
         else:
             me.order.append(weights(rank, me.done))
-            me.free = now + own[rank]
+            me.free = now + own_time[rank]
             me.done += 1
         heappush(clock, (me.free, rank))
     return Order(

@@ -89,10 +89,10 @@ def _repeated(hops: tuple[int, int, int, int], ranks: int, microbatches: int) ->
     for rank, times in enumerate(blocks):
         stages = rank, 2 * ranks - 1 - rank
         makers = (forward, stages[0]), (forward, stages[1]), (inputs, stages[1]), (inputs, stages[0])
-        placed = [*zip(times, makers, strict=True), *_weights_of(times, stages)]
+        entries = [*zip(times, makers, strict=True), *_weights_of(times, stages)]
         passes = [
             (time + _UNITS * micro, make(stage, micro))
-            for time, (make, stage) in placed
+            for time, (make, stage) in entries
             for micro in range(microbatches)
         ]
         orders.append(tuple(op for _, op in sorted(passes)))

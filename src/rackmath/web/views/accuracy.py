@@ -55,10 +55,10 @@ class _Record:
     measured: NDArray[np.float64]
     predicted: NDArray[np.float64]
 
-    def where(self, chosen: NDArray[np.bool_]) -> _Record:
+    def where(self, mask: NDArray[np.bool_]) -> _Record:
         """These rows alone."""
         return _Record(
-            {name: column[chosen] for name, column in self.text.items()}, self.measured[chosen], self.predicted[chosen]
+            {name: column[mask] for name, column in self.text.items()}, self.measured[mask], self.predicted[mask]
         )
 
     @property
@@ -114,9 +114,9 @@ def accuracy(i: AccuracyInputs) -> PageContent:
     )
 
 
-def _places(chosen: _Record, classes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _places(points: _Record, classes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The first row of each place, and how many rows share it: at most so many that a browser draws them at once."""
-    width, logarithms = _MARK, np.log10([chosen.measured, chosen.predicted])
+    width, logarithms = _MARK, np.log10([points.measured, points.predicted])
     while True:
         across, up = np.round(logarithms / width).astype(np.int64) + _FAR
         _, first, counts = np.unique(
@@ -127,24 +127,24 @@ def _places(chosen: _Record, classes: NDArray[np.intp]) -> tuple[NDArray[np.intp
         width *= _WIDER
 
 
-def _scatter(chosen: _Record) -> dict[str, Any]:
-    classes = np.array([_CLASSES.index(name) for name in chosen.text["class"].tolist()])
-    first, counts = _places(chosen, classes)
+def _scatter(points: _Record) -> dict[str, Any]:
+    classes = np.array([_CLASSES.index(name) for name in points.text["class"].tolist()])
+    first, counts = _places(points, classes)
     data: list[dict[str, Any]] = []
     for place, name in enumerate(_CLASSES):
         of_class = classes[first] == place
         if of_class.any():
             # Times and rates of a class on one scale: over its median.
-            middle, at = float(np.median(chosen.measured[classes == place])), first[of_class]
+            middle, at = float(np.median(points.measured[classes == place])), first[of_class]
             data.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
                     "name": name,
-                    "x": (chosen.measured[at] / middle).tolist(),
-                    "y": (chosen.predicted[at] / middle).tolist(),
+                    "x": (points.measured[at] / middle).tolist(),
+                    "y": (points.predicted[at] / middle).tolist(),
                     "text": [
-                        _label(chosen, k, n - 1) for k, n in zip(at.tolist(), counts[of_class].tolist(), strict=True)
+                        _label(points, k, n - 1) for k, n in zip(at.tolist(), counts[of_class].tolist(), strict=True)
                     ],
                     "hovertemplate": "%{text}<extra></extra>",
                     "marker": {
@@ -166,8 +166,8 @@ def _scatter(chosen: _Record) -> dict[str, Any]:
     }
 
 
-def _label(chosen: _Record, k: int, more: int) -> str:
-    row = {name: column[k] for name, column in chosen.text.items()}
+def _label(points: _Record, k: int, more: int) -> str:
+    row = {name: column[k] for name, column in points.text.items()}
     values = f"{row['measured']} measured, {row['predicted']} predicted, {row['unit']}"
     beside = f"<br>and {more:,} beside it" if more else ""
     return f"{row['id']}: {row['model']} on {row['chip']}, {row['engine']}<br>{values}{beside}"

@@ -108,7 +108,7 @@ def _dollars(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-@asking(PriceRequest, renamed={"model": "source"})
+@asking(PriceRequest, aliases={"model": "source"})
 class DecodeInputs(Inputs):
     """Prices behind which a model stands."""
 

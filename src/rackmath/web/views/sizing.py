@@ -175,7 +175,7 @@ def _by_format(rows: Sequence[Mapping[str, Any]], batch: float) -> Table:
     )
 
 
-@asking(EstimateRequest, own=("over", "low", "high"))
+@asking(EstimateRequest, own_fields=("over", "low", "high"))
 class ExploreInputs(OtherEngineInputs):
     """One decode or prefill pass, and the number whose effect is followed."""
 

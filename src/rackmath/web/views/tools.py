@@ -30,7 +30,7 @@ from rackmath.web.shown import PageContent, Table, View, answered, drawn
 _FORMATS, _CACHES = ("", *FORMATS), ("", *CACHE_FORMATS)
 
 
-@asking(EstimateRequest, own=("picture",))
+@asking(EstimateRequest, own_fields=("picture",))
 class EstimateInputs(OtherEngineInputs):
     """One decode or prefill pass."""
 

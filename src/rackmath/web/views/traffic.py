@@ -17,7 +17,7 @@ _ROUTERS = tuple(ROUTERS)
 _POLICIES = tuple(POLICIES)
 
 
-@asking(SimulateRequest, renamed={"rate": "poisson"})
+@asking(SimulateRequest, aliases={"rate": "poisson"})
 class SimulateInputs(OtherEngineInputs):
     """A fleet and what it is asked."""
 

@@ -85,7 +85,7 @@ def _of_run(f: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-@asking(BudgetRequest, renamed={"size": "params", "written": "inference_tokens", "read": "prompt_tokens"})
+@asking(BudgetRequest, aliases={"size": "params", "written": "inference_tokens", "read": "prompt_tokens"})
 class BudgetInputs(Inputs):
     """A loss to reach, and the tokens that the model will serve."""
 
@@ -141,7 +141,7 @@ def budget(i: BudgetInputs) -> PageContent:
     )
 
 
-@asking(PipelineRequest, renamed={"beside": "schedule"}, own=("together",))
+@asking(PipelineRequest, aliases={"beside": "schedule"}, own_fields=("together",))
 class PipelineInputs(Inputs):
     """One schedule or two of the same work."""
 

@@ -26,8 +26,8 @@ class LifetimeInputs(Inputs):
 def lifetime(i: LifetimeInputs) -> PageContent:
     """Compute of training and of serving against the tokens of training."""
     active = i.active * 1e9
-    served = float(curve("served-tokens", rate_served=i.rate * 1e6, lifetime=i.days * 86_400))
-    expected = float(curve("expected-tokens", success=i.success, N_tokens=served))
+    tokens_served = float(curve("served-tokens", rate_served=i.rate * 1e6, lifetime=i.days * 86_400))
+    expected = float(curve("expected-tokens", success=i.success, N_tokens=tokens_served))
     once = float(curve("chinchilla", N_active=active))
     times = np.geomspace(0.5, 2000, POINTS)
     training = curve("pretrain-compute", N_active=active, D_pre=times * once) * (1 + i.rl)
@@ -56,11 +56,11 @@ def lifetime(i: LifetimeInputs) -> PageContent:
     return PageContent(
         figures=drawn(figure),
         pairs=[
-            ("tokens served", f"{served:.3g}; expected {expected:.3g}"),
+            ("tokens served", f"{tokens_served:.3g}; expected {expected:.3g}"),
             ("tokens of training at equal costs", f"{equal * once:.3g}"),
             ("over-training at equal costs", f"{equal:.3g} times 20 tokens per parameter"),
         ],
-        facts=to_plain({"served": served, "expected": expected, "equal": equal}),
+        facts=to_plain({"served": tokens_served, "expected": expected, "equal": equal}),
         command=f"rackmath lecture solve served-tokens --for N_tokens rate_served={i.rate:g}M lifetime={i.days:g}d",
         notes=["at one size of model: what another size would lose is in the budget on the page Training"],
     )

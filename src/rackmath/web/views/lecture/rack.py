@@ -32,7 +32,7 @@ def rack(i: RackInputs) -> PageContent:
     slow = curve("two-racks", n=n, r=i.ratio)
     theirs = curve("two-racks", n=n, r=8.0)
     batches = np.geomspace(1, 10_000, POINTS)
-    touched = curve("experts-touched", B=batches, k=i.chosen, E=i.experts)
+    experts_touched = curve("experts-touched", B=batches, k=i.chosen, E=i.experts)
     ranks = np.unique(np.round(np.geomspace(1, 576, 80)))
     copies = [float(distinct_ranks(round(i.experts), round(i.chosen), float(min(r, i.experts)))) for r in ranks]
     figure = Figure(
@@ -53,7 +53,7 @@ def rack(i: RackInputs) -> PageContent:
                 across="sequences in the batch",
                 up="experts",
                 log_across=True,
-                series=[Series(name="distinct experts of a layer", x=list(batches), y=list(touched))],
+                series=[Series(name="distinct experts of a layer", x=list(batches), y=list(experts_touched))],
             ),
             Panel(
                 title="copies of a token that travel",

@@ -26,7 +26,7 @@ def rounds(i: RoundsInputs) -> PageContent:
     """Avalanche against rounds; activations against depth."""
     depth = np.unique(np.round(np.geomspace(1, 512, 60)))
     several = np.arange(1, 17)
-    mixed = [_avalanche(int(n)) for n in several]
+    avalanches = [_avalanche(int(n)) for n in several]
     figure = Figure(
         title="",
         panels=[
@@ -35,8 +35,8 @@ def rounds(i: RoundsInputs) -> PageContent:
                 across="rounds",
                 up="part of all bits",
                 series=[
-                    Series(name="Feistel, SHA-256 inside", x=several.tolist(), y=mixed),
-                    Series(name="here", x=[i.rounds], y=[mixed[round(i.rounds) - 1]], kind="mark"),
+                    Series(name="Feistel, SHA-256 inside", x=several.tolist(), y=avalanches),
+                    Series(name="here", x=[i.rounds], y=[avalanches[round(i.rounds) - 1]], kind="mark"),
                 ],
             ),
             Panel(
@@ -57,11 +57,11 @@ def rounds(i: RoundsInputs) -> PageContent:
     return PageContent(
         figures=drawn(figure),
         pairs=[
-            ("bits that one bit turns", f"{mixed[round(i.rounds) - 1]:.0%} after {i.rounds:g} rounds"),
+            ("bits that one bit turns", f"{avalanches[round(i.rounds) - 1]:.0%} after {i.rounds:g} rounds"),
             ("all kept", f"{i.layers * i.kept:.3g} GB"),
             ("reversible", f"{i.kept:.3g} GB, for {reversible:.2f} times the compute of a step"),
         ],
-        facts=to_plain({"avalanche": mixed[round(i.rounds) - 1], "reversible": reversible}),
+        facts=to_plain({"avalanche": avalanches[round(i.rounds) - 1], "reversible": reversible}),
         command="rackmath lecture solve reversible-compute --for ratio_rev units_fwd=1 units_bwd=2",
         notes=["exact memory of known architectures: `rackmath train depth`; measured: `rackmath lab revnet`"],
     )

@@ -53,10 +53,10 @@ def stages(i: StagesInputs) -> PageContent:
     )
     cache = sides - weights
     P = round(i.stages)
-    flushed = np.unique(np.round(np.geomspace(1, 256, 60)))
-    bubble = curve("pipeline-bubble", P=P, m=flushed)
+    drain_batches = np.unique(np.round(np.geomspace(1, 256, 60)))
+    bubble = curve("pipeline-bubble", P=P, m=drain_batches)
     return PageContent(
-        figures=drawn(_figure(i, count, weights, cache, sides, flushed, bubble)),
+        figures=drawn(_figure(i, count, weights, cache, sides, drain_batches, bubble)),
         pairs=[
             (
                 "weights of an accelerator",
@@ -70,7 +70,9 @@ def stages(i: StagesInputs) -> PageContent:
     )
 
 
-def _figure(i: StagesInputs, count: Any, weights: Any, cache: Any, both: Any, flushed: Any, bubble: Any) -> Figure:
+def _figure(
+    i: StagesInputs, count: Any, weights: Any, cache: Any, total: Any, drain_batches: Any, bubble: Any
+) -> Figure:
     """Memory in serving, bubbles in training."""
     P = round(i.stages)
     return Figure(
@@ -84,7 +86,7 @@ def _figure(i: StagesInputs, count: Any, weights: Any, cache: Any, both: Any, fl
                 series=[
                     Series(name="weights", x=count.tolist(), y=list(weights / 1e9)),
                     Series(name="cache, as many micro-batches as stages", x=count.tolist(), y=list(cache / 1e9)),
-                    Series(name="both", x=count.tolist(), y=list(both / 1e9)),
+                    Series(name="both", x=count.tolist(), y=list(total / 1e9)),
                 ],
             ),
             Panel(
@@ -93,7 +95,7 @@ def _figure(i: StagesInputs, count: Any, weights: Any, cache: Any, both: Any, fl
                 up="idle part",
                 log_across=True,
                 series=[
-                    Series(name="all forward, then all backward", x=list(flushed), y=list(bubble)),
+                    Series(name="all forward, then all backward", x=list(drain_batches), y=list(bubble)),
                     *_executed(i.schedule, P, round(i.microbatches)),
                 ],
             ),
