@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rackmath.api.context import ContextRequest, run_context
@@ -17,9 +19,12 @@ from rackmath.api.plan_question import PlanRequest
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.api.token_costs import CostRequest, run_cost
+from rackmath.engine.encoding import timed_pass
 from rackmath.errors import InputError
-from rackmath.io import catalogue
+from rackmath.io import catalogue, constants_file
 from rackmath.serving.engines import engine_layouts
+from rackmath.validation.predict import predict
+from rackmath.validation.rows import COLUMNS, read_row
 
 CARDS: dict[str, Any] = {"on": "rtx-4090", "engine": "llama.cpp", "no_evidence": True}
 
@@ -100,3 +105,29 @@ def test_long_contexts_cost_what_whole_layers_cost() -> None:
     request: dict[str, Any] = {"models": "llama-3.1-8b", "on": "rtx-4090", "gpus": 2, "to": 2000, "slowest": 1.0}
     dealt = run_context(ContextRequest(engine="llama.cpp", **request)).facts[0]
     assert set(dealt["layout"]) == {"tp1,ep1,pp2,dp1"}
+
+
+@pytest.mark.parametrize(("prompt", "pieces"), [(300, 1), (512, 1), (513, 2), (1500, 3), (2048, 4), (6000, 4)])
+def test_pieces_of_a_prompt_follow_each_other_over_the_cards(prompt: int, pieces: int) -> None:
+    """The schedule by hand: a card takes a piece when it has done the one before and the card before has done this."""
+    cards = 3
+    done = np.zeros((pieces, cards))
+    for piece, card in np.ndindex(pieces, cards):
+        ready = max(done[piece - 1, card] if piece else 0.0, done[piece, card - 1] if card else 0.0)
+        done[piece, card] = ready + 1 / (pieces * cards)
+    dealt = token(cards, phase="prefill", context=prompt)
+    in_turn = timed_pass(dealt.architecture, dealt.system, dealt.layout, {**dealt.settings, "piece": inf})
+    assert dealt.step.time / in_turn.time == pytest.approx(done[-1, -1])
+    assert dealt.step.time_ideal / in_turn.time_ideal == pytest.approx(done[-1, -1])
+
+
+def test_an_estimate_and_a_prediction_of_a_prompt_are_the_same() -> None:
+    cells = dict.fromkeys(COLUMNS, "") | {
+        "id": "prompt", "model": "llama-3.1-8b", "hardware": "rtx-4090", "n_gpus": "2", "pp": "2", "engine": "llama.cpp",
+        "weights": "q4_k_m", "kv": "fp16", "arrivals": "single", "batch": "1", "input_mean": "2048", "output_mean": "0",
+        "context": "1024", "phase": "prefill", "metric": "prefill_speed", "per": "system", "value": "9000",
+        "date": "2026-06-15", "flags": "layer_split", "benchmark": "llama-bench", "confidence": "high",
+    }  # fmt: skip
+    (prediction,) = predict([cells], constants_file.constants())
+    answer = token(2, phase="prefill", context=2048, year=read_row(cells, 2).when)
+    assert prediction.predicted == pytest.approx(2048 / float(answer.step.time), rel=0.01)

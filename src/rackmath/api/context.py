@@ -20,7 +20,7 @@ from rackmath.hardware import System
 from rackmath.io import catalogue, constants_file
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.serving.contexts import ContextCost, cost_against_context
-from rackmath.serving.engines import engine_layouts
+from rackmath.serving.engines import engine_layouts, micro_batch_tokens
 from rackmath.serving.points import Array
 from rackmath.serving.token_costs import reading
 from rackmath.serving.variants import as_read
@@ -98,7 +98,14 @@ def _model_facts(
     except DoesNotFit as error:
         return {"model": name, "contexts": contexts, "fits": False, "reason": str(error), "warnings": list(notes)}
     prompt_passes = estimate(
-        model, system, stack_layouts(layouts, 2), batch=1.0, context=contexts, phase="prefill", losses=reads
+        model,
+        system,
+        stack_layouts(layouts, 2),
+        batch=1.0,
+        context=contexts,
+        phase="prefill",
+        piece=micro_batch_tokens(family),
+        losses=reads,
     )
     usable = np.where(np.isnan(curve.gpu_seconds) | ~np.asarray(prompt_passes.memory.fits).any(axis=0), np.nan, 1.0)
     quickest = np.where(np.asarray(prompt_passes.memory.fits), np.asarray(prompt_passes.time), np.inf).min(axis=0)

@@ -23,6 +23,7 @@ from rackmath.io import catalogue
 from rackmath.io.constants_file import engine_of as version_of
 from rackmath.io.constants_file import losses_of
 from rackmath.models.architecture import Architecture
+from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.variants import as_read
 
 
@@ -118,6 +119,7 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
         "context": r.context,
         "phase": r.phase,
         "cached_tokens": r.cached_tokens,
+        "piece": micro_batch_tokens(family),
         "draft_tokens": r.draft_tokens,
         "draft": draft,
         "accepted_tokens": drafts.accepted if r.draft_tokens else None,

@@ -9,6 +9,7 @@ from typing import Any
 from rackmath.api.plan_question import PlanQuestion
 from rackmath.engine import Estimate, estimate
 from rackmath.serving.choice import describe, losses_at
+from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.search import SearchResult
 from rackmath.serving.startup.held import launched_parts
 from rackmath.serving.startup.rules import is_known
@@ -104,6 +105,7 @@ class PointFacts:
             batch=1.0,
             context=work.input,
             cached_tokens=work.cached_prefix * work.input,
+            piece=micro_batch_tokens(self.space.engine),
             phase="prefill",
         )
         return {

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any
 
 from rackmath.api.subjects import system_of
 from rackmath.engine import Estimate, Layout, Losses, estimate
+from rackmath.engine.gather import pieces_of
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.io import constants_file
 from rackmath.models.architecture import Architecture, Layer
 from rackmath.models.counts import active_params, total_params
+from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.unlike import (
     CardLoad,
     LayerSizes,
@@ -26,8 +27,6 @@ from rackmath.serving.unlike import (
     tensor_split,
 )
 
-_PIECE = 512
-"""Tokens of a prompt that llama.cpp sends through at once (n_ubatch). [tokens]"""
 _MOST = 64
 NOTES = (
     "accelerators work one after the other on a token, and follow each other on the pieces of a prompt",
@@ -189,7 +188,7 @@ def _way(
 
     room = fits(cards, sizes, counts)
     value, low, high = (sum(total(0, end)) for end in ("time", "time_low", "time_high"))
-    prompt_seconds = prompt_time(total(1, "time"), ceil(r.context / _PIECE))
+    prompt_seconds = prompt_time(total(1, "time"), int(pieces_of(r.context, micro_batch_tokens(r.engine))))
     return {
         "by": name,
         "layers": counts,

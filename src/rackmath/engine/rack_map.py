@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import inf
 from typing import Any
 
 from rackmath.engine.gather import gathered
@@ -164,7 +165,7 @@ def link_traffic(
 
 def _point(settings: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
     names = ("batch", "context", "cached_tokens", "draft_tokens", "two_batch")
-    return {name: settings.get(name, 0) for name in names} | widths(layout)
+    return {name: settings.get(name, 0) for name in names} | {"piece": settings.get("piece", inf)} | widths(layout)
 
 
 def _stage_bytes(

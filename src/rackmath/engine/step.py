@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,7 @@ def estimate(
     draft: Architecture | None = None,
     two_batch: Number = 0,
     absorbed: bool | None = None,
+    piece: Number = inf,
     losses: Losses | None = None,
     threads: bool = True,
 ) -> Estimate:
@@ -126,6 +128,8 @@ def estimate(
         1 where two half-batches overlap computation and expert exchange, else 0.
     absorbed : bool, optional
         Form of latent attention; by default absorbed in decode, naive in prefill.
+    piece : Number
+        Prefill only: tokens of the pieces in which a prompt passes the stages of a pipeline; whole by default. [tokens]
     losses : Losses, optional
         What separates the engine from the bound; by default the bound itself.
     threads : bool
@@ -149,6 +153,7 @@ def estimate(
         "cached_tokens": cached_tokens,
         "draft_tokens": draft_tokens,
         "two_batch": two_batch,
+        "piece": piece,
         **widths(layout),
     }
     if accepted_tokens is not None:
@@ -161,6 +166,7 @@ def estimate(
             "context": context,
             "phase": phase,
             "cached_tokens": cached_tokens,
+            "piece": piece,
             "threads": threads,
         }
         following = None if losses is None else without_host(losses)

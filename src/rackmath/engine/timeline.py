@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from rackmath.engine.adapters import adapter_loads
@@ -55,7 +56,7 @@ def step_parts(
         raise InputError("picture", "step", "pools work side by side under ffn: use roofline, batch or memory")
     phase, losses = settings.get("phase", "decode"), settings.get("losses")
     names = ("batch", "context", "cached_tokens", "draft_tokens", "two_batch")
-    point = {name: settings.get(name, 0) for name in names} | widths(layout)
+    point = {name: settings.get(name, 0) for name in names} | {"piece": settings.get("piece", inf)} | widths(layout)
     work = gathered(architecture, system, phase, point, settings.get("absorbed"))
     pass_parts = _bound(work.work) if losses is None else _parts(work.work, losses)
     images = encoding(architecture, system, layout, max(settings["batch"] / layout.data, 1.0), losses)

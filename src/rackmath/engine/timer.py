@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Protocol
 
 from rackmath.engine.encoding import encoding
@@ -35,8 +36,19 @@ def engine_timer(
     losses: Losses | None,
     two_batch: Number = 0.0,
     draft: Architecture | None = None,
+    piece: Number = inf,
 ) -> Timer:
-    """Timer that asks the engine; ``losses`` None for the ideal bound, ``draft`` a model whose drafts it verifies."""
+    """Timer that asks the engine.
+
+    Parameters
+    ----------
+    losses : Losses, optional
+        None for the ideal bound.
+    draft : Architecture, optional
+        Model whose drafts it verifies.
+    piece : Number
+        Tokens of the pieces in which prompts pass the stages of a pipeline. [tokens]
+    """
 
     def timed(
         phase: str, layout: Layout, batch: Number, context: Number, draft_tokens: Number, cached_tokens: Number = 0.0
@@ -54,6 +66,7 @@ def engine_timer(
             cached_tokens=cached_tokens,
             draft=draft,
             two_batch=two_batch,
+            piece=piece,
             losses=losses,
         ).time
 

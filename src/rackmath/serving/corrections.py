@@ -17,6 +17,7 @@ from rackmath.engine.layout import stack_layouts
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.serving.choice import frontier, runners_up, within
+from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Corrections, Ints, Points
 from rackmath.serving.renting import most_units, rented, repeated
@@ -156,6 +157,7 @@ def _bounded(
             batch=1.0,
             context=work.input,
             cached_tokens=work.cached_prefix * work.input,
+            piece=micro_batch_tokens(space.engine),
             phase="prefill",
         )
         bound = points.time_per_output_token[at] * np.asarray(step.time_ideal / step.time)

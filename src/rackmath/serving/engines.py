@@ -95,6 +95,14 @@ def deals_layers(family: str) -> bool:
     return family == _ON_ANY_CARD
 
 
+def micro_batch_tokens(family: str) -> float:
+    """Tokens of the pieces in which an engine sends a prompt through the stages of a pipeline. [tokens]
+
+    Source: llama.cpp's ``--ubatch-size``; the others send through at once what they take into a step.
+    """
+    return 512.0 if deals_layers(family) else inf
+
+
 def engine_layouts(architecture: Architecture, gpus: int, family: str) -> list[Layout]:
     """Sensible layouts of ``gpus`` accelerators that an engine has without being told: all, or whole layers on each."""
     layouts = list(candidate_layouts(architecture, gpus))

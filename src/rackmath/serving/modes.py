@@ -16,6 +16,7 @@ from rackmath.engine.timer import engine_timer
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.serving.choice import frontier
+from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Points
 from rackmath.serving.prompts import reading_time
@@ -202,7 +203,9 @@ def _reread(
     p = search.points
     reader = int(p.prefill[standard] if p.prefill[standard] >= 0 else p.layout[standard])
     layout = search.layouts[reader]
-    timer = engine_timer(space.variants[int(p.variant[standard])].architecture, system, losses)
+    timer = engine_timer(
+        space.variants[int(p.variant[standard])].architecture, system, losses, piece=micro_batch_tokens(space.engine)
+    )
     again = PlanWorkload(input=work.input + work.output / 2, output=work.output)
     _, full, _ = reading_time(layout, again.input, again.input - again.read, float(p.chunk[standard]), timer)
     gpu_seconds = float(full) * float(layout.gpus) / float(layout.data)

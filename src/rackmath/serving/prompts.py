@@ -13,7 +13,13 @@ from rackmath.models.numbers import Number, ceiling, maximum, minimum
 
 
 def reading_time(
-    layout: Layout, length: Number, cached_tokens: Number, chunk: Number, timer: Timer, present: Number = inf
+    layout: Layout,
+    length: Number,
+    cached_tokens: Number,
+    chunk: Number,
+    timer: Timer,
+    present: Number = inf,
+    piece: Number = inf,
 ) -> tuple[Number, Number, Number]:
     r"""Time that one prompt takes of its group: alone, and when passes are filled. [s], [s], [prompts]
 
@@ -33,6 +39,8 @@ def reading_time(
         Tokens of prompts in one pass at most. [tokens]
     present : Number
         Prompts that there are at most on a group. [prompts]
+    piece : Number
+        Tokens of the pieces in which prompts pass the stages of a pipeline, where they are fewer. [tokens]
 
     Returns
     -------
@@ -40,10 +48,10 @@ def reading_time(
         Time alone, time per prompt in a full pass, prompts in a full pass.
     """
     new_tokens = maximum(length - cached_tokens, 1.0)
-    pieces = ceiling(new_tokens / chunk)
+    stages = layout.pipeline * 1.0
+    pieces = ceiling(new_tokens / np.where(np.greater(stages, 1), minimum(chunk, piece), chunk))
     per_piece = new_tokens / pieces
     context = cached_tokens + per_piece * (pieces - 1) / 2
-    stages = layout.pipeline * 1.0
     groups = layout.data * 1.0
     alone = timer("prefill", layout, groups, context + per_piece, 0.0, context) * (pieces + stages - 1) / stages
     together = maximum(np.floor(minimum(chunk / new_tokens, maximum(present, 1.0))), 1.0)

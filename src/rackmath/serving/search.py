@@ -20,6 +20,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving.encoders import encoded_apart
+from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.experts_apart import with_experts_apart
 from rackmath.serving.load import Load, PassTimes, Scheduling
 from rackmath.serving.points import Array, Corrections, Points, joined, undominated_in_groups
@@ -152,10 +153,12 @@ def _grid(
     layouts, capacity = layouts_that_hold(a, system, work, space)
     if not layouts:
         return None
-    timer = engine_timer(a, system, losses, draft=space.draft)
+    timer = engine_timer(a, system, losses, draft=space.draft, piece=micro_batch_tokens(space.engine))
     deep, flat = stack_layouts(layouts, 3), stack_layouts(layouts, 2)
     draft_tokens, chunks = np.array(space.draft_tokens), np.array(space.chunks)
-    alone, full, together = reading_time(flat, work.input, work.input - work.read, chunks, timer)
+    alone, full, together = reading_time(
+        flat, work.input, work.input - work.read, chunks, timer, piece=micro_batch_tokens(space.engine)
+    )
     shape = (len(layouts), len(chunks))
     alone = np.broadcast_to(np.asarray(alone), shape)
     images = images_time(a, flat, timer)

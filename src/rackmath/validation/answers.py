@@ -131,7 +131,6 @@ def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
         return np.where(latency, step, batch * workers / step), batch
     before = np.maximum(context - length / 2, 0.0) if group.kind == "prefill" else np.zeros_like(length)
     prompt = timer("prefill", layout, batch, np.maximum(before + length, 1.0), 0.0, before)
-    prompt = prompt * group.staggered
     prompt = started(prompt, group.architecture, s, batch * length)
     if group.kind == "prefill":
         speed = batch * workers * length / prompt

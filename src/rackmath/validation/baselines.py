@@ -22,7 +22,7 @@ def ideal_values(questions: Sequence[Question]) -> Array:
     for group in groups(questions):
         ones = np.ones(len(group.questions))
         free = Scheduling(interruption=0 * ones, queueing=0 * ones, acceptance=ones)
-        timer = engine_timer(group.architecture, group.system, None, group.two_batch)
+        timer = engine_timer(group.architecture, group.system, None, group.two_batch, piece=group.piece)
         values[group.index], _ = answer(group, timer, QuestionConstants(serving=free, exposed=0 * ones), held_by(group))
     return values
 

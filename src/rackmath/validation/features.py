@@ -118,6 +118,7 @@ class Recorder:
             "draft_tokens": draft_tokens,
             "cached_tokens": cached_tokens,
             "two_batch": hidden,
+            "piece": self.group.piece,
         }
         point = {**wide, **{n: _wide(v, size) for n, v in loads.items()}}
         ideal = self._kept(self.group.architecture, phase, point, 1.0)
@@ -143,10 +144,10 @@ def flattened(groups: Sequence[Group], recorders: Sequence[Recorder]) -> Feature
     start = 0
     for group, recorder in zip(groups, recorders, strict=True):
         ranges: list[tuple[int, int]] = []
-        for work, passes, host_seconds in recorder.made:
+        for work, passes, has_host in recorder.made:
             size = len(group.questions)
             owner = np.arange(start, start + size)
-            call_places.append(_CallPlace(work, passes, host_seconds, group.index, owner, group.kernels))
+            call_places.append(_CallPlace(work, passes, has_host, group.index, owner, group.kernels))
             ranges.append((start, start + size))
             start += size
         calls.append(tuple(ranges))

@@ -17,6 +17,7 @@ from rackmath.hardware import System
 from rackmath.io import kernel_files
 from rackmath.models.architecture import Architecture
 from rackmath.serving import Pool
+from rackmath.serving.engines import micro_batch_tokens
 from rackmath.training import TrainingRun
 from rackmath.validation.questions import Question
 
@@ -25,9 +26,6 @@ Ints = NDArray[np.int64]
 
 WITHOUT_QUEUES = ("train", "decode", "prefill", "static")
 """Kinds of rows that no requests wait for."""
-_PIECE = 512
-_PIECES = 4
-"""Micro-batch and micro-batches of a batch in llama.cpp (n_ubatch 512, n_batch 2048)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,16 +98,10 @@ class Group:
         numbers = {name: np.array([getattr(run, name) for run in runs], dtype=float) for name in names}
         return TrainingRun(layout=self.layout, **numbers)
 
-    @cached_property
-    def staggered(self) -> Array:
-        """Time of a prompt over that of passing all stages in turn, where engines cut it up.
-
-        llama.cpp sends up to 4 pieces of 512 tokens through a layer split at once.
-        """
-        stages = np.asarray(self.layout.pipeline, dtype=float)
-        split = np.array([q.deployment.layer_split for q in self.questions])
-        pieces = np.where(split, np.clip(np.ceil(self.array("input") / _PIECE), 1, _PIECES), 1.0)
-        return np.where(split, (pieces + stages - 1) / (pieces * stages), 1.0)
+    @property
+    def piece(self) -> float:
+        """Tokens of the pieces in which prompts pass the stages of a pipeline. [tokens]"""
+        return micro_batch_tokens(self.questions[0].row.family)
 
 
 def groups(questions: Sequence[Question]) -> list[Group]:

@@ -42,7 +42,7 @@ def _answered(
     values, running = (np.full(np.size(columns.losses.compute), np.nan) for _ in range(2))
     for group, most in zip(sorted_groups, capacities, strict=True):
         with_kernels = replace(taken(columns.losses, group.index), kernels=group.kernels)
-        timer = engine_timer(group.architecture, group.system, with_kernels, group.two_batch, group.draft)
+        timer = engine_timer(group.architecture, group.system, with_kernels, group.two_batch, group.draft, group.piece)
         values[group.index], running[group.index] = answer(group, timer, taken(columns.outside, group.index), most)
     return values, running
 

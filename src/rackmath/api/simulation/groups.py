@@ -24,7 +24,7 @@ from rackmath.evidence.subjects import layout_text
 from rackmath.hardware import Chip, System
 from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
-from rackmath.serving.engines import engine_layout
+from rackmath.serving.engines import engine_layout, micro_batch_tokens
 from rackmath.serving.simulator.deployment import SimulatedLayout, deploy, smallest_layout
 from rackmath.serving.simulator.kinds import ReplicaKind
 from rackmath.serving.simulator.settings import Batching
@@ -241,7 +241,7 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
             layout=layout_text(None, layout),
         )
         losses = at.corrected(losses)
-    timer = engine_timer(architecture, system, losses, draft=draft)
+    timer = engine_timer(architecture, system, losses, draft=draft, piece=micro_batch_tokens(family))
     system.require_network(gpus)
     scheduling = None if software is None else constants_file.scheduling_of(software)
     drafts = drafting(architecture, engine, r.draft_tokens, r.acceptance, draft)
