@@ -48,3 +48,12 @@ def test_no_time_of_a_plan_may_be_below_the_bound(model: str, system: str, gpus:
         assert point["time_to_first_token_low"] >= 0.999 * float(prompt.time)
         fastest = 1 / point["time_per_output_token_low"]
         assert point["tokens_per_second_per_user_high"] == pytest.approx(fastest)
+
+
+def test_a_plan_of_two_pools_says_both_budgets() -> None:
+    """As its launch lines have them: what decodes has a smaller pass than what prefills."""
+    words = ["plan", "qwen3-32b", "--on", "rtx-4090", "--gpus", "4", "--input", "2000", "--output", "500"]
+    text = CliRunner().invoke(cli, [*words, "--tpot", "0.05", "--ttft", "2", "--no-evidence"]).stdout
+    flags = dict(re.findall(r"# (\w+): .*?--max-num-batched-tokens (\d+)", text, re.DOTALL))
+    assert f"chunk {flags['prefill']} in prefill and {flags['decode']} in decode" in " ".join(text.split())
+    assert int(flags["decode"]) < int(flags["prefill"])

@@ -96,7 +96,7 @@ def _show_best(best: Mapping[str, Any], energy: Mapping[str, Any] | None) -> Non
             (
                 "batch",
                 f"{best['batch']:.0f} sequences per worker, {best['concurrency']:.0f} requests in all; "
-                f"chunk {best['chunk']:.0f}, {best['draft_tokens']:.0f} draft tokens",
+                f"chunk {_chunk(best)}, {best['draft_tokens']:.0f} draft tokens",
             ),
             ("tokens/s per GPU", _range(best, "tokens_per_second_per_gpu")),
             ("tokens/s per user", _range(best, "tokens_per_second_per_user")),
@@ -108,6 +108,12 @@ def _show_best(best: Mapping[str, Any], energy: Mapping[str, Any] | None) -> Non
             ("stopped by", f"{best['stopped_by']}, {best['used']:.0%} used"),
         ],
     )
+
+
+def _chunk(point: Mapping[str, Any]) -> str:
+    """Tokens of a pass at most; of two pools where they differ."""
+    prefill, decode = point["chunk"], point["decode_chunk"]
+    return f"{prefill:.0f}" if prefill == decode else f"{prefill:.0f} in prefill and {decode:.0f} in decode"
 
 
 def _show_launch(launch: Mapping[str, Any]) -> None:
