@@ -157,6 +157,8 @@ def cases(surface: str, seed: int, numbers: range) -> Iterator[tuple[int, str]]:
         try:
             broken = run(Random(f"{surface} {seed} {number}"))
         except Hang:
+            # The alarm repeats, and writing what was going on takes a while on a busy machine.
+            signal.setitimer(signal.ITIMER_REAL, 0)
             broken = f"takes more than {longest:.0f} seconds: " + _where()
         except Exception:
             broken = "traceback: " + traceback.format_exc(limit=-3).replace("\n", " | ")
