@@ -19,10 +19,16 @@ from rackmath.api.plan_question import PlanRequest
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.api.token_costs import CostRequest, run_cost
+from rackmath.engine import Layout
 from rackmath.engine.encoding import timed_pass
+from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file
+from rackmath.serving import Scheduling
 from rackmath.serving.engines import engine_layouts
+from rackmath.serving.load import Load
+from rackmath.serving.prompts import reading_time
+from rackmath.serving.steady import prompt_times
 from rackmath.validation.predict import predict
 from rackmath.validation.rows import COLUMNS, read_row
 
@@ -131,3 +137,15 @@ def test_an_estimate_and_a_prediction_of_a_prompt_are_the_same() -> None:
     (prediction,) = predict([cells], constants_file.constants())
     answer = token(2, phase="prefill", context=2048, year=read_row(cells, 2).when)
     assert prediction.predicted == pytest.approx(2048 / float(answer.step.time), rel=0.01)
+
+
+def test_a_prompt_longer_than_a_batch_follows_itself_over_the_cards_piece_by_piece() -> None:
+    """12 pieces of 500 tokens over two cards end after 13 turns of half a piece's pass, whoever says what a batch is."""
+    model, system, layout = catalogue.model("llama-3.1-8b"), catalogue.system("rtx-4090"), Layout(pipeline=2)
+    plain, in_pieces = engine_timer(model, system, None), engine_timer(model, system, None, piece=512.0)
+    middle = float(plain("prefill", layout, 1.0, 2750.0 + 500.0, 0.0, 2750.0))
+    alone, *_ = reading_time(layout, 6000.0, 0.0, 2048.0, in_pieces, piece=512.0)
+    assert float(alone) == pytest.approx(13 / 2 * middle)
+    load = Load(concurrency=1.0, input=6000.0, output=1.0, max_num_batched_tokens=2048.0, piece=512.0)
+    _, first, _ = prompt_times(model, layout, load, in_pieces, Scheduling())
+    assert float(first) == pytest.approx(13 / 2 * middle)

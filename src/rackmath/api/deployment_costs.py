@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,37 +22,49 @@ _BATCHES = np.unique(np.round(2 ** (np.arange(0, 28 * 8) / 8)))
 """Sequences that are tried, 9 % apart: the limit on time decides between them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostedDeployment:
+    """Accelerators of a copy, how it is spread, and what its engine loses."""
+
+    architecture: Architecture
+    system: System
+    gpus: int
+    layout: str | None
+    """None for the cheapest."""
+    two_batch: float
+    losses: Losses | None
+    family: str
+
+    @property
+    def layouts(self) -> list[Layout] | None:
+        """The layout that is asked for; None where any may be chosen."""
+        if not self.layout:
+            return None
+        return [engine_layout(self.layout, self.gpus, self.architecture, self.family)]
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerCosts:
     """Cost of answers in one deployment, whatever the limit on time."""
 
-    def __init__(
-        self,
-        architecture: Architecture,
-        system: System,
-        gpus: int,
-        layout: str | None,
-        batch: float | None,
-        two_batch: float,
-        losses: Losses | None,
-        family: str,
-    ) -> None:
-        self.architecture, self.system, self.gpus = architecture, system, gpus
-        self.fixed = batch is not None
-        self._layouts = [engine_layout(layout, gpus, architecture, family)] if layout else None
-        self._batches = np.array([batch]) if batch else _BATCHES
-        self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses, "family": family}
+    deployment: CostedDeployment
+    batch: float | None
+    """Sequences; None for the best under the limit."""
 
     def at(self, contexts: Any, slowest: float) -> ContextCost:
         """Cheapest answers at contexts."""
+        d = self.deployment
         return cost_against_context(
-            self.architecture,
-            self.system,
-            self.gpus,
+            d.architecture,
+            d.system,
+            d.gpus,
             contexts,
-            slowest=SLOWEST if self.fixed else slowest,
-            layouts=self._layouts,
-            batches=self._batches,
-            **self._more,
+            slowest=SLOWEST if self.batch else slowest,
+            layouts=d.layouts,
+            batches=np.array([self.batch]) if self.batch else _BATCHES,
+            two_batch=d.two_batch,
+            losses=d.losses,
+            family=d.family,
         )
 
     def ratio(self, context: Any, slowest: float, standard: float) -> float | None:
@@ -62,25 +75,7 @@ class AnswerCosts:
             return None
 
 
-class PromptCosts:
-    """Cost of prompts in one deployment."""
-
-    def __init__(
-        self,
-        architecture: Architecture,
-        system: System,
-        gpus: int,
-        layout: str | None,
-        two_batch: float,
-        losses: Losses | None,
-        family: str,
-    ) -> None:
-        only = [engine_layout(layout, gpus, architecture, family)] if layout else None
-        self._layouts = only or engine_layouts(architecture, gpus, family)
-        self._asked = architecture, system
-        self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses}
-
-    def at(self, lengths: Any, parts: Any, hit: float, layout: Layout | None = None) -> PromptCost:
-        """Prompts of given lengths, in the cheapest layout or a given one."""
-        layouts = [layout] if layout else self._layouts
-        return reading(*self._asked, layouts, lengths, parts, hit=hit, **self._more)
+def prompt_costs(d: CostedDeployment, lengths: Any, parts: Any, hit: float, layout: Layout | None = None) -> PromptCost:
+    """Cost of prompts of given lengths in a deployment, in its cheapest layout or a given one."""
+    layouts = [layout] if layout else d.layouts or engine_layouts(d.architecture, d.gpus, d.family)
+    return reading(d.architecture, d.system, layouts, lengths, parts, hit=hit, two_batch=d.two_batch, losses=d.losses)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 
 from rackmath import units
 from rackmath.api import kinds, options
-from rackmath.api.deployment_costs import SLOWEST, AnswerCosts, PromptCosts
+from rackmath.api.deployment_costs import SLOWEST, AnswerCosts, CostedDeployment, prompt_costs
 from rackmath.api.energy import NOTE, energy_of_service
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
@@ -109,14 +109,19 @@ def run_cost(r: CostRequest) -> Result:
         kind: None if r.ideal else constants_file.losses_of(system, version, kind)
         for kind in ("prompt pass", "time per token")
     }
-    two_batch = float(r.two_batch)
-    readers = PromptCosts(
-        architecture, system, r.prefill_gpus or r.gpus, r.prefill_layout, two_batch, losses["prompt pass"], family
+    decode = CostedDeployment(
+        architecture=architecture,
+        system=system,
+        gpus=r.gpus,
+        layout=r.layout,
+        two_batch=float(r.two_batch),
+        losses=losses["time per token"],
+        family=family,
     )
-    answers = AnswerCosts(architecture, system, r.gpus, r.layout, r.batch, two_batch, losses["time per token"], family)
+    prefill = replace(decode, gpus=r.prefill_gpus or r.gpus, layout=r.prefill_layout, losses=losses["prompt pass"])
     # A batch that is given is the mean one, so idle places are in it already.
     duty = r.utilisation, 1.0 if r.batch else r.utilisation
-    facts = _facts(readers, answers, demand, price, (1 / r.speed, r.fast), duty, r.margin, r.grid)
+    facts = _facts(prefill, AnswerCosts(decode, r.batch), demand, price, (1 / r.speed, r.fast), duty, r.margin, r.grid)
     facts["assumptions"] = [
         *notes,
         *catalogue.price_note(system, r.usd_per_gpu_hour),
@@ -141,7 +146,7 @@ def run_cost(r: CostRequest) -> Result:
 
 
 def _facts(
-    readers: PromptCosts,
+    prefill: CostedDeployment,
     answers: AnswerCosts,
     demand: Demand,
     price: float,
@@ -153,31 +158,32 @@ def _facts(
     """Curve, page, rates and energy; ``pace``: time per token and the fast tier's speed; ``duty``: parts of time."""
     slowest, fast = pace
     contexts = np.geomspace(_SHORTEST, demand.longest, int(np.log10(demand.longest / _SHORTEST) * _PER_DECADE) + 2)
-    prompt_costs = readers.at(contexts, demand.parts(contexts), demand.hit)
+    decode = answers.deployment
+    read_costs = prompt_costs(prefill, contexts, demand.parts(contexts), demand.hit)
     answer_costs = answers.at(contexts, slowest)
-    costs = curve(contexts, prompt_costs, answer_costs, price, duty, margin)
+    costs = curve(contexts, read_costs, answer_costs, price, duty, margin)
     here = np.array([demand.context])
     usual = answers.at(here, slowest)
     standard = float(usual.gpu_seconds[0])
-    exact = readers.at(*demand.lengths(), demand.hit, prompt_costs.layout)
+    exact = prompt_costs(prefill, *demand.lengths(), demand.hit, read_costs.layout)
     page = rational_page(
         costs,
         demand,
-        _tiers(answers, demand, costs, price, True),
-        _tiers(answers, demand, costs, price, False),
-        batch=None if answers.fixed else float(answers.at(here, SLOWEST).gpu_seconds[0]) / standard,
-        fast=None if answers.fixed else answers.ratio(here, slowest / fast, standard),
+        _tiers(decode, demand, costs, price, True),
+        _tiers(decode, demand, costs, price, False),
+        batch=None if answers.batch else float(answers.at(here, SLOWEST).gpu_seconds[0]) / standard,
+        fast=None if answers.batch else answers.ratio(here, slowest / fast, standard),
     )
     return {
-        "model": answers.architecture.name,
-        "system": answers.system.name,
-        "gpus": answers.gpus,
-        "prefill_layout": prompt_costs.layout.text(),
+        "model": decode.architecture.name,
+        "system": decode.system.name,
+        "gpus": decode.gpus,
+        "prefill_layout": read_costs.layout.text(),
         "curve": costs,
         "servable_to": answer_costs.servable_to,
         "page": page,
         "rates": _rates(exact, demand, usual),
-        "energy": _energy(exact, demand, usual, duty, answers.system.chip, grid),
+        "energy": _energy(exact, demand, usual, duty, decode.system.chip, grid),
         "fast_speed": fast,
         "margin": None,
     }
@@ -228,13 +234,13 @@ def _energy(
     }
 
 
-def _tiers(answers: AnswerCosts, demand: Demand, costs: CostCurve, price: float, overlap: bool) -> list[TierCost]:
+def _tiers(decode: CostedDeployment, demand: Demand, costs: CostCurve, price: float, overlap: bool) -> list[TierCost]:
     """Where a prompt's cache can wait; its load overlaps other work, or the accelerator waits for it."""
     into, _ = costs.at(min(demand.prompt, float(costs.contexts[-1])))
     return tier_costs(
-        answers.system,
+        decode.system,
         catalogue.tiers().values(),
-        kv_bytes=float(cache_bytes(answers.architecture, demand.prompt)) / demand.prompt,
+        kv_bytes=float(cache_bytes(decode.architecture, demand.prompt)) / demand.prompt,
         prefill_time=into / 1e6 / price,
         price=price,
         overlap=overlap,

@@ -62,11 +62,11 @@ def modes(
         question.scheduling,
     )
     result = run(*inputs, speedup=speedup, speed=speed)
-    openings = [
+    lever_facts = [
         {"opened": x.name, "speed_ratio": x.reached, "price_ratio": x.price, "reached": x.reached >= speedup - 1e-9}
         for x in levers(*inputs, result, speedup=speedup)
     ]
-    facts = _facts(question, result, speed, peak_to_mean, usd_per_kwh) | {"levers": openings}
+    facts = _facts(question, result, speed, peak_to_mean, usd_per_kwh) | {"levers": lever_facts}
     if as_json:
         render.show_json(facts)
         return

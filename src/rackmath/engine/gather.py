@@ -45,7 +45,7 @@ def pieces_of(tokens: Number, piece: Number) -> Number:
     Parameters
     ----------
     tokens, piece : Number
-        New tokens of a prompt, and those of a piece; no end of it where engines send a prompt through whole. [tokens]
+        New tokens of a prompt, and those of a piece: inf where an engine sends a prompt through whole. [tokens]
     """
     return minimum(maximum(ceiling(tokens / piece), 1.0), _MOST_PIECES)
 

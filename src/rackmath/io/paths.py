@@ -42,7 +42,7 @@ def is_folder(path: Path) -> bool:
 def bounded_file(path: Path, field: str, largest: int, noun: str) -> Path:
     """A regular file of at most ``largest`` bytes; devices and pipes, which may have no end, are none.
 
-    Errors: :class:`InputError` for anything else, with ``noun`` a reader may do about its size.
+    Errors: :class:`InputError` for anything else, its size called that of ``noun``.
     """
     try:
         facts = path.stat()

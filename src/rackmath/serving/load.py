@@ -41,6 +41,8 @@ class Load:
     """Sequences that the engine runs at once at most (``max_num_seqs``). [sequences]"""
     max_num_batched_tokens: Number = CHUNK
     """Tokens of prompts in one pass at most (``max_num_batched_tokens``). [tokens]"""
+    piece: Number = inf
+    """Tokens of the pieces in which prompts pass the stages of a pipeline. [tokens]"""
     looks: Number = 1.0
     """Steps from one look of the engine at new requests to the next. [steps]"""
     varied: Number = 0.0

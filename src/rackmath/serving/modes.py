@@ -203,10 +203,10 @@ def _reread(
     p = search.points
     reader = int(p.prefill[standard] if p.prefill[standard] >= 0 else p.layout[standard])
     layout = search.layouts[reader]
-    timer = engine_timer(
-        space.variants[int(p.variant[standard])].architecture, system, losses, piece=micro_batch_tokens(space.engine)
-    )
+    piece = micro_batch_tokens(space.engine)
+    timer = engine_timer(space.variants[int(p.variant[standard])].architecture, system, losses, piece=piece)
     again = PlanWorkload(input=work.input + work.output / 2, output=work.output)
-    _, full, _ = reading_time(layout, again.input, again.input - again.read, float(p.chunk[standard]), timer)
+    chunk = float(p.chunk[standard])
+    _, full, _ = reading_time(layout, again.input, again.input - again.read, chunk, timer, piece=piece)
     gpu_seconds = float(full) * float(layout.gpus) / float(layout.data)
     return gpu_seconds * float(p.per_gpu[standard])

@@ -195,7 +195,7 @@ def prompt_times(
     """Time of one prompt in a filled pass and by itself, and how many fill one on a group. [s], [s], [prompts]"""
     present = load.concurrency / layout.data
     alone, full, together = reading_time(
-        layout, load.input, load.cached_tokens, load.max_num_batched_tokens, timer, present
+        layout, load.input, load.cached_tokens, load.max_num_batched_tokens, timer, present, load.piece
     )
     pieces = ceiling(maximum(load.input - load.cached_tokens, 1.0) / load.max_num_batched_tokens)
     tokens = minimum(maximum(load.input - load.cached_tokens, 1.0), load.max_num_batched_tokens)

@@ -79,6 +79,7 @@ def _service(
         looks=group.array("looks"),
         max_num_seqs=group.array("max_num_seqs"),
         max_num_batched_tokens=group.array("max_num_batched_tokens"),
+        piece=group.piece,
         varied=group.array("varied"),
         held=capacity,
         wave=group.kind == "wave",

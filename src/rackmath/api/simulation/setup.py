@@ -106,8 +106,8 @@ def setup_of(r: SimulateRequest) -> Setup:
         for part, number in zip(beside, numbers, strict=True):
             # Another system has its own price.
             price = r.usd_per_gpu_hour if "on" not in part.options else None
-            copy: SimulateRequest = replace(r, **({"layout": None, "usd_per_gpu_hour": price} | dict(part.options)))
-            groups.append(group_of(copy, work, number))
+            extra: SimulateRequest = replace(r, **({"layout": None, "usd_per_gpu_hour": price} | dict(part.options)))
+            groups.append(group_of(extra, work, number))
     first, last = groups[0], groups[-1]
     return Setup(
         request=request,
