@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import rackmath as rm
+from rackmath.api.result import Result
 from rackmath.cli.app import cli
 
 
@@ -141,6 +142,30 @@ def test_training_prices_and_rows_are_the_commands() -> None:
         rows.explain("nobody")
 
 
+def test_a_prompt_shows_what_was_asked_for_in_a_screen(plan: rm.PlanResult) -> None:
+    best = plan.best
+    assert best is not None
+    shown = repr(best).splitlines()
+    assert shown[0] == "deployment"
+    assert {f"model {best.model}", f"layout {best.layout}"} < {" ".join(line.split()) for line in shown}
+    assert len(repr(best)) < 3000
+    assert repr(rm.load_model("deepseek-v3")) == "<Architecture deepseek-v3: 61 layers, hidden 7168, vocabulary 129280>"
+    system = rm.load_system("h200-sxm", gpus=32)
+    assert repr(system) == "Cluster(system=<System h200-sxm: H200 SXM 141GB, domains of 8>, gpus=32)"
+    run = rm.simulate(best, rm.Poisson(rate=1), requests=50)
+    assert run.ttft is not None
+    assert f"time_to_first_token p99 {run.ttft.p99:.5g}" in {" ".join(line.split()) for line in repr(run).splitlines()}
+
+
+def test_many_answers_are_shown_in_part() -> None:
+    result = Result(
+        request=rm.DepthRequest(model="llama-3.1-70b"), facts=[{"model": f"m{i}", "speed": i / 3} for i in range(12)]
+    )
+    assert repr(result).endswith("model  m9\n  speed  3\nand 2 more in to_dict()")
+    assert result._repr_html_().endswith("<p>and 2 more in to_dict()</p>")
+    assert result._repr_html_().count("<table>") == 10
+
+
 def test_every_result_draws_and_shows_itself(plan: rm.PlanResult) -> None:
     step = rm.estimate("llama-3.1-8b", "h100-sxm", "tp1", batch=8, context=4000)
     results: list[Any] = [
@@ -152,6 +177,8 @@ def test_every_result_draws_and_shows_itself(plan: rm.PlanResult) -> None:
     ]
     for result in results:
         assert result._repr_html_().startswith("<table>")
+        assert repr(result).count("\n") == result._repr_html_().count("<tr>")
+        assert len(repr(result)) < 3000
         assert len(result.figure().data) > 0
     assert {step.figure(kind).layout.title.text for kind in ("roofline", "batch", "memory")}
     assert sum(step.breakdown.values()) == pytest.approx(step.time)

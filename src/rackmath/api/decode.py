@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from rackmath import units
 from rackmath.api import kinds
 from rackmath.api.fields import Option, read_fields
-from rackmath.api.plain import as_html, to_plain
+from rackmath.api.plain import to_plain
+from rackmath.api.shown import Shown
 from rackmath.errors import InputError
 from rackmath.figures import Figure
 from rackmath.figures.plotly import plotly_figure
@@ -64,8 +65,8 @@ class PriceRequest:
         read_fields(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PriceResult:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PriceResult(Shown):
     """What prices say of the models behind them."""
 
     request: PriceRequest
@@ -124,19 +125,13 @@ class PriceResult:
         """Ranges before and after the prices are read, as a figure of Plotly."""
         return plotly_figure(self.picture())
 
-    def _repr_html_(self) -> str:
+    def _tables(self) -> list[tuple[str, dict[str, Any]]]:
         sizes = ("active_params", "total_params", "margin")
-        return "".join(
-            as_html(
-                model.model,
-                {
-                    f"{name} {end}": getattr(getattr(model, name), end)
-                    for name in sizes
-                    for end in ("low90", "median", "high90")
-                },
-            )
+        ends = ("low90", "median", "high90")
+        return [
+            (model.model, {f"{name} {end}": getattr(getattr(model, name), end) for name in sizes for end in ends})
             for model in self.models
-        )
+        ]
 
 
 def decode_prices(source: str | Path | None = None, **prices: Any) -> PriceResult:

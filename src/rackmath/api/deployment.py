@@ -9,6 +9,7 @@ from typing import Any
 
 from rackmath.api.images import served_fields
 from rackmath.api.plan_question import PlanRequest
+from rackmath.api.shown import Shown
 from rackmath.api.subjects import Engine, Workload
 from rackmath.errors import InputError
 from rackmath.hardware import System
@@ -16,8 +17,8 @@ from rackmath.models.architecture import Architecture
 from rackmath.serving.launch_boxes import COMMANDS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Deployment:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Deployment(Shown):
     """A model served on accelerators in one way."""
 
     model: str | Architecture
@@ -111,6 +112,11 @@ class Deployment:
                 "tpot": w.tpot,
             }
         return fields
+
+    def _tables(self) -> list[tuple[str, dict[str, Any]]]:
+        subjects = {"model": self.model, "on": self.system}
+        names = {key: x if isinstance(x, str) else x.name for key, x in subjects.items()}
+        return [("deployment", dict(self.planned) | self.simulated | names)]
 
 
 def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapping[str, Any]) -> Deployment:

@@ -14,7 +14,7 @@ from rackmath.api.estimate_facts import facts_of_estimate
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.measured_points import measured_steps
 from rackmath.api.near import NearMeasurements
-from rackmath.api.plain import as_html
+from rackmath.api.shown import Shown
 from rackmath.api.summary import estimate_summary, narrower_format
 from rackmath.engine import Estimate, Layout
 from rackmath.engine.capacity import largest_batch
@@ -40,8 +40,8 @@ PICTURES = ("roofline", "batch", "memory", "step", "rack")
 """What a result draws: operators on the roofline, the lecture's two graphs, memory, one pass part by part, the rack."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EstimateResult:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class EstimateResult(Shown):
     """One pass of a model on a system, with what was chosen and assumed."""
 
     request: EstimateRequest
@@ -186,5 +186,5 @@ class EstimateResult:
         settings: dict[str, Any] = {**self.settings, "batch": batches}
         return timed_pass(self.architecture, self.system, self.layout, settings)
 
-    def _repr_html_(self) -> str:
-        return as_html("estimate", self.to_dict())
+    def _tables(self) -> list[tuple[str, dict[str, Any]]]:
+        return [("estimate", self.to_dict())]

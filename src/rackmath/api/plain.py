@@ -1,10 +1,9 @@
-"""Results -> plain values, and tables for notebooks."""
+"""Results -> plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from html import escape
 from math import isfinite
 from typing import Any, cast
 
@@ -27,16 +26,3 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, float):
         return (int(value) if value.is_integer() and abs(value) < 2**53 else value) if isfinite(value) else None
     return value
-
-
-def as_html(title: str, facts: Mapping[str, Any]) -> str:
-    """Names and values of a result as a table of HTML: what is a list or a part of its own stands in ``to_dict``."""
-    rows = [(name, _cell(value)) for name, value in facts.items() if not isinstance(value, (list, dict))]
-    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows if text)
-    return f"<table><caption>{escape(title)}</caption>{body}</table>"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)

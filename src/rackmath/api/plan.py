@@ -15,12 +15,13 @@ import numpy as np
 from rackmath.api.deployment import Deployment, deployment_of
 from rackmath.api.measured_points import measured_services
 from rackmath.api.near_service import Service
-from rackmath.api.plain import as_html, to_plain
+from rackmath.api.plain import to_plain
 from rackmath.api.plan_energy import energy_of_point
 from rackmath.api.plan_launch import launched
 from rackmath.api.plan_points import PointFacts
 from rackmath.api.plan_question import PlanQuestion, PlanRequest, question_of
 from rackmath.api.plan_verify import verification
+from rackmath.api.shown import Shown
 from rackmath.api.subjects import Cluster, Engine, Workload, engine_of, system_of
 from rackmath.errors import InputError
 from rackmath.figures import Figure, pictures
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PlanResult:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PlanResult(Shown):
     """The frontier of a search, the best point under limits, and why others lose."""
 
     question: PlanQuestion
@@ -180,9 +181,9 @@ class PlanResult:
     def _facts(self) -> PointFacts:
         return PointFacts(self.question, self.plan.search)
 
-    def _repr_html_(self) -> str:
+    def _tables(self) -> list[tuple[str, dict[str, Any]]]:
         facts = self.to_dict()
-        return as_html("plan", facts | {"best": facts["reason"]} if self.best is None else facts["best"])
+        return [("plan", facts | {"best": facts["reason"]} if self.best is None else facts["best"])]
 
 
 def plan(

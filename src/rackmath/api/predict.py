@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from rackmath.api import options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.kinds import PATH, Kind
-from rackmath.api.plain import as_html, to_plain
+from rackmath.api.plain import to_plain
 from rackmath.api.predicted_rows import predicted_rows
+from rackmath.api.shown import Shown
 from rackmath.api.simulated_rows import is_percentile
 from rackmath.engine.constants import Constants
 from rackmath.errors import InputError
@@ -69,8 +70,8 @@ class PredictRequest:
         read_fields(self)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PredictResult:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PredictResult(Shown):
     """Every row with its prediction and 90 % range, or the reason to decline it."""
 
     table: Rows
@@ -161,8 +162,8 @@ class PredictResult:
         """Predicted against measured, as a figure of Plotly."""
         return plotly_figure(self.picture())
 
-    def _repr_html_(self) -> str:
-        return as_html("predictions", self.to_dict())
+    def _tables(self) -> list[tuple[str, dict[str, Any]]]:
+        return [("predictions", self.to_dict())]
 
 
 def predict(rows: str | Path | Rows | pl.DataFrame, constants: str | Path | None = None) -> PredictResult:

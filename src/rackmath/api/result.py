@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from rackmath.api.plain import as_html, to_plain
+from rackmath.api.plain import to_plain
+from rackmath.api.shown import Shown
 from rackmath.errors import InputError
 from rackmath.figures import Figure
 from rackmath.figures.plotly import plotly_figure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Result:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Result(Shown):
     """Answer to a request whose numbers are best read by their names."""
 
     request: Any
@@ -47,7 +48,8 @@ class Result:
         """Its picture as a figure of Plotly."""
         return plotly_figure(self.picture())
 
-    def _repr_html_(self) -> str:
+    def _tables(self) -> list[tuple[str, dict[str, Any]]]:
         facts: Any = self.to_dict()
         rows = cast("list[Any]", facts) if isinstance(facts, list) else [facts]
-        return "".join(as_html(type(self.request).__name__.removesuffix("Request").lower(), row) for row in rows)
+        title = type(self.request).__name__.removesuffix("Request").lower()
+        return [(title, row) for row in rows]

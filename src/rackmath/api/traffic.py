@@ -10,7 +10,8 @@ import numpy as np
 
 from rackmath.api import kinds
 from rackmath.api.fields import Option, read_fields
-from rackmath.api.plain import as_html, to_plain
+from rackmath.api.plain import to_plain
+from rackmath.api.shown import Shown
 from rackmath.api.simulation.request import TRACE
 from rackmath.io.tables import write_text
 from rackmath.io.traces import read_trace
@@ -36,8 +37,8 @@ class TrafficFitRequest:
         read_fields(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TrafficFitResult:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TrafficFitResult(Shown):
     """A model of traffic beside the trace that it was fitted to."""
 
     title: str
@@ -69,8 +70,8 @@ class TrafficFitResult:
         """Write the model as TOML, which ``rackmath simulate --trace`` takes."""
         write_text(path, traffic_text(self.model, self.title), field)
 
-    def _repr_html_(self) -> str:
-        return as_html("traffic", self.to_dict())
+    def _tables(self) -> list[tuple[str, dict[str, Any]]]:
+        return [("traffic", self.to_dict())]
 
 
 def run_traffic_fit(r: TrafficFitRequest) -> TrafficFitResult:

@@ -9,7 +9,8 @@ import numpy as np
 
 from rackmath.api.adapters import targets_of
 from rackmath.api.energy import energy_of_run
-from rackmath.api.plain import as_html, to_plain
+from rackmath.api.plain import to_plain
+from rackmath.api.shown import Shown
 from rackmath.api.subjects import Cluster, load_model, system_of
 from rackmath.api.summary import training_summary
 from rackmath.api.train_request import PRECISIONS, TrainRequest
@@ -35,8 +36,8 @@ _ENERGY = ("power_per_gpu", "energy_mwh", "energy_mwh_range", "kg_co2")
 _PARTS = ("weights", "gradients", "optimizer", "activations", "logits")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TrainResult:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TrainResult(Shown):
     """A training run; where nothing fits there are no days and no dollars."""
 
     request: TrainRequest
@@ -96,8 +97,8 @@ class TrainResult:
         """Memory of an accelerator by kind, as a figure of Plotly."""
         return plotly_figure(self.picture())
 
-    def _repr_html_(self) -> str:
-        return as_html("training run", self.to_dict())
+    def _tables(self) -> list[tuple[str, dict[str, Any]]]:
+        return [("training run", self.to_dict())]
 
 
 def train(
@@ -131,10 +132,9 @@ def run_training(r: TrainRequest) -> TrainResult:
     """
     architecture = requantise(load_model(r.model), weights=weight_format(PRECISIONS[r.precision]))
     system = system_of(r.on)
-    if system.chip.runs_at(r.precision) != r.precision:
-        raise InputError(
-            "--precision", r.precision, f"{system.chip.name} runs it at {system.chip.runs_at(r.precision)}"
-        )
+    run_at = system.chip.runs_at(r.precision)
+    if run_at != r.precision:
+        raise InputError("--precision", r.precision, f"{system.chip.name} runs it at {run_at}")
     recipe = Recipe(
         sequences=divisible(r.batch_tokens / r.length),
         length=r.length,

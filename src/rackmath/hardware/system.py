@@ -60,6 +60,10 @@ class System:
         if self.domain > 1 and self.scale_up is None:
             raise InputError("scale_up", None, f"a domain of {self.domain} accelerators needs a network")
 
+    def __repr__(self) -> str:
+        """Name and accelerators; numbers and their sources are fields."""
+        return f"<System {self.name}: {self.chip.name}, domains of {self.domain}>"
+
     @property
     def network_ratio(self) -> float | None:
         """Scale-up over scale-out bandwidth, the lecture's r; None without both. [1]"""

@@ -192,6 +192,12 @@ class Architecture:
         """Group equal layers once; everything later runs over groups."""
         object.__setattr__(self, "groups", tuple(Counter(self.layers).items()))
 
+    def __repr__(self) -> str:
+        """Name and shape: its layers in full are thousands of words."""
+        return (
+            f"<Architecture {self.name}: {len(self.layers)} layers, hidden {self.hidden}, vocabulary {self.vocabulary}>"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoder:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rackmath.api.deployment import Deployment
 from rackmath.api.fields import field_named
-from rackmath.api.plain import as_html, to_plain
+from rackmath.api.plain import to_plain
+from rackmath.api.shown import Shown
 from rackmath.api.simulation.assumptions import assumptions
 from rackmath.api.simulation.report import QUANTITIES, facts_of, range_ends, user_times
 from rackmath.api.simulation.request import SimulateRequest
@@ -66,8 +67,8 @@ class Percentiles:
     p99_range: tuple[float, float] | None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SimulateResult:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SimulateResult(Shown):
     """A run of the simulator."""
 
     setup: Setup
@@ -217,8 +218,15 @@ class SimulateResult:
             fields[f"{name}_range"] = None if span is None else tuple(span)
         return Percentiles(**fields)
 
-    def _repr_html_(self) -> str:
-        return as_html("simulation", self.to_dict())
+    def _tables(self) -> list[tuple[str, dict[str, Any]]]:
+        facts = self.to_dict()
+        times = {
+            f"{key} {name}": facts[key][name]
+            for key in QUANTITIES
+            if facts[key] is not None
+            for name in ("mean", "p50", "p99")
+        }
+        return [("simulation", facts | times)]
 
 
 def read_trace(path: str | Path, *, repair: bool = False) -> Arrivals:
