@@ -157,6 +157,19 @@ def test_a_prompt_shows_what_was_asked_for_in_a_screen(plan: rm.PlanResult) -> N
     assert f"time_to_first_token p99 {run.ttft.p99:.5g}" in {" ".join(line.split()) for line in repr(run).splitlines()}
 
 
+def test_a_planned_pipeline_serves_the_rate_that_it_was_planned_for() -> None:
+    """Its stages' micro-batches together are the plan's batch: split twice, half of it would queue."""
+    work = rm.Workload(input=1000, output=300, ttft=10, tpot=0.1)
+    best = rm.plan("qwen3-30b-a3b", rm.load_system("rtx-4090", gpus=4), work, engine=rm.Engine("llama.cpp")).best
+    assert best is not None
+    assert "pp2" in str(best.layout)
+    assert best.max_num_seqs == best.planned["batch"]
+    run = rm.simulate(best, rm.Poisson(rate=0.97 * best.planned["requests_per_second"]), requests=4000)
+    assert run.tpot is not None
+    assert run.to_dict()["steady"]
+    assert run.tpot.p50 < best.planned["time_per_output_token"]
+
+
 def test_many_answers_are_shown_in_part() -> None:
     result = Result(
         request=rm.DepthRequest(model="llama-3.1-70b"), facts=[{"model": f"m{i}", "speed": i / 3} for i in range(12)]

@@ -6,11 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from rackmath.engine import Layout
 from rackmath.engine.constants import Constants
 from rackmath.io import catalogue, constants_file
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
-from rackmath.serving.engines import default_max_num_seqs, fuses_experts, micro_batch_sequences
+from rackmath.serving.engines import (
+    default_max_num_seqs,
+    fuses_experts,
+    launched_max_num_seqs,
+    micro_batch_sequences,
+)
 
 
 @pytest.mark.parametrize(
@@ -83,3 +89,18 @@ def test_micro_batches_of_a_pipeline_share_the_sequences_of_engines_that_count_a
     assert micro_batch_sequences(family, 256, 4) == each
     assert micro_batch_sequences(family, 256, 1) == 256
     assert micro_batch_sequences(family, 1, 4) == 1
+
+
+@pytest.mark.parametrize(
+    ("family", "layout", "launched"),
+    [
+        ("vllm", Layout(pipeline=2), 181), ("llama.cpp", Layout(pipeline=2), 181),
+        ("sglang", Layout(tensor=2, pipeline=2, data=2), 91), ("trtllm", Layout(pipeline=2), 91),
+        ("trtllm", Layout(tensor=2, pipeline=2, data=2), 46), ("vllm", Layout(expert=8, data=8), 23),
+    ],
+)  # fmt: skip
+def test_engines_are_launched_with_what_a_group_decodes(family: str, layout: Layout, launched: int) -> None:
+    assert launched_max_num_seqs(family, 181.0, layout) == launched
+    stages = int(layout.pipeline)
+    groups = int(layout.data) * stages
+    assert 181 - groups <= micro_batch_sequences(family, launched, stages) * groups <= 181 + groups

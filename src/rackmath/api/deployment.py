@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Any
 
 from rackmath.api.images import served_fields
@@ -34,7 +33,7 @@ class Deployment(Shown):
     encoder_gpus: int | None = None
     """Of them, those that encode images only; None where servers do. [accelerators]"""
     max_num_seqs: int | None = None
-    """Sequences in a step of a replica at most; None as the engine does by default. [sequences]"""
+    """Sequences of a data-parallel group at most, in the engine's own terms; None as it does by default. [sequences]"""
     max_num_batched_tokens: int | None = None
     """Tokens of a step; of two pools of those that decode; None as the engine does by default. [tokens]"""
     prefill_max_num_batched_tokens: int | None = None
@@ -132,7 +131,7 @@ def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapp
         Its launch commands.
     """
     r, pools, draft_tokens = request, point["pools"], int(point["draft_tokens"])
-    max_num_seqs = max(ceil(point["batch"] / point["groups"]), 1)
+    max_num_seqs = int(point["max_num_seqs"])
     return Deployment(
         model=r.model,
         system=r.on,

@@ -9,7 +9,7 @@ from typing import Any
 from rackmath.api.plan_question import PlanQuestion
 from rackmath.engine import Estimate, estimate
 from rackmath.serving.choice import describe, losses_at
-from rackmath.serving.engines import micro_batch_tokens
+from rackmath.serving.engines import launched_max_num_seqs, micro_batch_tokens
 from rackmath.serving.search import SearchResult
 from rackmath.serving.startup.held import launched_parts
 from rackmath.serving.startup.rules import is_known
@@ -62,6 +62,7 @@ class PointFacts:
             "decode_chunk": float(p.decode_chunk[place]),
             "memory_fraction": self._memory_part(place),
             "groups": float(layout.data * layout.pipeline),
+            "max_num_seqs": launched_max_num_seqs(space.engine, float(p.batch[place]), layout),
             "pools": self._pools(place),
             "draft_tokens": float(p.draft_tokens[place]),
             "requests_per_second": float(p.rate[place]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import ceil, inf
 
 from rackmath.engine.constants import EngineVersion
 from rackmath.engine.layout import Layout, candidate_layouts, parse_layout
@@ -236,6 +236,15 @@ def micro_batch_sequences(family: str, max_num_seqs: int, stages: int) -> int:
     ``srt/managers/scheduler.py``, of 2026.
     """
     return max_num_seqs if family == "trtllm" else max(max_num_seqs // stages, 1)
+
+
+def launched_max_num_seqs(family: str, sequences: float, layout: Layout) -> int:
+    """Sequences of one data-parallel group that an engine is launched with, where a copy decodes ``sequences``.
+
+    In the engine's own terms, as of :func:`micro_batch_sequences`. [sequences]
+    """
+    turns = float(layout.pipeline) if family == "trtllm" else 1.0
+    return max(ceil(sequences / (float(layout.data) * turns)), 1)
 
 
 def sequences_of_stages(family: str, max_num_seqs: float, stages: float) -> float:

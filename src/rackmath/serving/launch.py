@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from rackmath.engine import Layout
 from rackmath.engine.expert_load import redundant_experts
 from rackmath.models.adapters import ALL_LINEAR, Adapters
+from rackmath.serving.engines import launched_max_num_seqs
 from rackmath.serving.launch_apart import FFN, PLUGIN, ApartServer
 from rackmath.serving.launch_redundancy import redundancy_flags
 from rackmath.serving.quoting import Setting, quoted
@@ -123,7 +124,6 @@ def one_each(server: LaunchedWorker) -> tuple[LaunchedWorker, int]:
 def vllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
     """Command for one worker of vLLM."""
     x, at = server.layout, place or Place()
-    groups = float(x.data)
     ranks = int(x.tensor * x.data)
     flags = ["vllm serve", server.model]
     flags += _widths(
@@ -138,7 +138,7 @@ def vllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
         flags.append(redundancy_flags(spare, server.interval)["vllm"])
     flags += [
         f"--max-model-len {server.longest}",
-        f"--max-num-seqs {math.ceil(server.batch / groups)}",
+        f"--max-num-seqs {launched_max_num_seqs('vllm', server.batch, x)}",
         f"--max-num-batched-tokens {math.ceil(server.chunk)}",
         f"--gpu-memory-utilization {server.memory:.2f}",
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
+from rackmath.serving.engines import launched_max_num_seqs
 from rackmath.serving.launch import OWN, TEXT, LaunchedWorker, Place
 from rackmath.serving.startup.rules import launch_fraction
 
@@ -21,7 +22,6 @@ def trtllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
     x, at = server.layout, place or Place()
     if at.boxes and at.rank:
         return f": started from {at.boxes[0]} by mpirun"
-    groups = float(x.data)
     flags = [f"trtllm-serve {server.model}", "--backend pytorch"]
     for flag, width in (
         # Ranks that cut a cache by tokens are among those of tensor parallelism here, and beside them there.
@@ -32,7 +32,7 @@ def trtllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
     ):
         flags += [f"{flag} {width:g}"] if float(width) > 1 else []
     flags += [
-        f"--max_batch_size {ceil(server.batch / groups)}",
+        f"--max_batch_size {launched_max_num_seqs('trtllm', server.batch, x)}",
         f"--max_num_tokens {ceil(server.chunk)}",
         f"--max_seq_len {server.longest}",
         "--enable_chunked_prefill",

@@ -126,3 +126,29 @@ def test_the_command_says_what_was_offered_and_what_was_served() -> None:
     text = CliRunner().invoke(cli, [*BASE, "--poisson", "60", "--requests", "6000", "--ttft", "10"]).output
     assert "not steady" in text
     assert "the mean first token leaves its limit after" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+@given(
+    starts=st.lists(st.floats(0, 100), min_size=60, max_size=200),
+    length=st.floats(0.01, 30),
+)
+def test_what_counts_of_each_answer_adds_up_to_what_was_served(
+    starts: list[float], length: float, is_closed: bool
+) -> None:
+    arrival = np.sort(np.array(starts))
+    finish = arrival + length * np.linspace(0.5, 1.5, len(arrival))
+    rates = balance(arrival, arrival, finish, np.full(len(arrival), 3, np.int32), is_closed=is_closed)
+    parts = rates.counted(arrival, finish)
+    assert ((parts >= 0) & (parts <= 1 + 1e-9)).all()
+    assert parts.sum() / (rates.stop - rates.start) == pytest.approx(rates.served)
+    inside = (arrival >= rates.start) & (finish > rates.start) & (finish <= rates.stop)
+    assert parts[inside] == pytest.approx(1)
+    assert parts[finish < rates.start] == pytest.approx(0)
+
+
+def test_goodput_of_a_closed_loop_without_limits_is_what_was_served() -> None:
+    words = [*BASE, "--users", "8", "--requests", "400", "--json"]
+    facts: dict[str, Any] = json.loads(CliRunner().invoke(cli, words).stdout)
+    assert facts["good_share"] == 1
+    assert facts["goodput"] == pytest.approx(facts["served_rate"])

@@ -83,7 +83,8 @@ def _users(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> 
     within_limits = good(times, setup.request.ttft or np.inf, setup.request.tpot or np.inf)
     rates = _rates(setup, outcomes, tasks)
     warm, sample = _counted(setup, last, outcomes[0].requests["arrival"], times, rates)
-    served_well = (within_limits & rates.inside(last.requests["finish"])).sum()
+    send_times, finish = outcomes[0].requests["arrival"], last.requests["finish"]
+    served_well = rates.counted(send_times[within_limits], finish[within_limits]).sum()
     return _Users(
         times=times,
         rates=rates,

@@ -42,10 +42,18 @@ class Balance:
     """Requests in the fleet, by the second half of the arrivals. [requests/s]"""
     steady: bool | None
     """Whether the queue does not grow; None where a run is too short to say."""
+    is_closed: bool
 
-    def inside(self, moments: F) -> NDArray[np.bool_]:
-        """Which moments count. (moments,)"""
-        return (moments >= self.start) & (moments <= self.stop)
+    def counted(self, arrival: F, finish: F) -> F:
+        """Part of each answer that is counted as served. (requests,)"""
+        return _counted(arrival, finish, self.start, self.stop, self.is_closed)
+
+
+def _counted(arrival: F, finish: F, start: float, stop: float, is_closed: bool) -> F:
+    if not is_closed:
+        return ((finish > start) & (finish <= stop)).astype(float)
+    inside = np.maximum(np.minimum(finish, stop) - np.maximum(arrival, start), 0.0)
+    return inside / np.maximum(finish - arrival, 1e-12)
 
 
 def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32], *, is_closed: bool = False) -> Balance:
@@ -78,8 +86,7 @@ def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32], *, is_cl
     edges = np.array([start, stop])
     rest = np.maximum(output - 1, 0).astype(float)
     tokens = spread_over(first, finish, rest, edges)[0] + float(((first >= start) & (first <= stop)).sum())
-    parts = spread_over(arrival, finish, np.ones(len(arrival)), edges)[0]
-    served_rate = float(parts if is_closed else ((finish > start) & (finish <= stop)).sum()) / (stop - start)
+    served_rate = float(_counted(arrival, finish, start, stop, is_closed).sum()) / (stop - start)
     offered_rate = served_rate if is_closed else (len(arrival) - 1) / max(window, 1e-9)
     growth, steady = _growth(arrival, finish, (begin + last) / 2, last) if window > 0 else (0.0, False)
     return Balance(
@@ -90,6 +97,7 @@ def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32], *, is_cl
         tokens=tokens / (stop - start),
         growth=growth,
         steady=None if short else steady,
+        is_closed=is_closed,
     )
 
 
