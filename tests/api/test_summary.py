@@ -11,7 +11,7 @@ from rackmath.api.estimate import run_estimate
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.plan import run_plan
 from rackmath.api.plan_question import PlanRequest
-from rackmath.api.summary import narrower_format, plan_summary
+from rackmath.api.summary import plan_summary
 
 STEP = EstimateRequest(
     model="llama-3.1-70b", on="h100-sxm", gpus=4, layout="tp4", batch=64, context=4000, no_evidence=True
@@ -35,16 +35,27 @@ def test_what_was_asked_for_has_no_narrower_format() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rates", "bits", "form"),
+    ("model", "system", "engine", "form"),
     [
-        ({"bf16": 1.0}, 16, None),
-        ({"fp8": 1.0}, 16, "fp8"),
-        ({"fp8": 1.0, "fp4": 1.0}, 8, "nvfp4"),
-        ({"fp8": 1.0}, 8, None),
+        ("llama-3.1-8b", "a100-sxm-80gb", "vllm", None),
+        ("llama-3.1-8b", "h100-sxm", "vllm", "fp8"),
+        ("llama-3.1-70b-fp8", "b200-sxm", "vllm", "nvfp4"),
+        ("llama-3.1-70b-fp8", "h200-sxm", "vllm", None),
+        # Its experts are in 4 bits already, and those of NVFP4 with their scales are larger.
+        ("gpt-oss-20b", "b200-sxm", "vllm", None),
+        ("gpt-oss-20b", "rtx-5090", "llama.cpp", None),
+        ("llama-3.1-8b", "rtx-5090", "llama.cpp", "q8_0"),
     ],
 )
-def test_narrower_formats(rates: dict[str, float], bits: float, form: str | None) -> None:
-    assert narrower_format(rates, bits) == form
+def test_narrower_formats_are_what_the_engine_reads_and_fewer_bytes(
+    model: str, system: str, engine: str, form: str | None
+) -> None:
+    request = EstimateRequest(
+        model=model, on=system, gpus=1, layout="tp1", batch=1, context=500, engine=engine, no_evidence=True
+    )
+    narrower = run_estimate(request).narrower
+    assert (narrower and narrower[0]) == form
+    assert narrower is None or 0.4 < narrower[1] < 1
 
 
 def test_a_plan_says_cost_and_what_half_of_it_would_be() -> None:

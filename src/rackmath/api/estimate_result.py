@@ -15,7 +15,7 @@ from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.measured_points import measured_steps
 from rackmath.api.near import NearMeasurements
 from rackmath.api.shown import Shown
-from rackmath.api.summary import estimate_summary, narrower_format
+from rackmath.api.summary import estimate_summary
 from rackmath.engine import Estimate, Layout
 from rackmath.engine.capacity import largest_batch
 from rackmath.engine.encoding import timed_pass
@@ -30,10 +30,10 @@ from rackmath.figures.step import step_figure
 from rackmath.hardware import System
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
-from rackmath.models.formats import weight_format
+from rackmath.models.counts import weight_bytes
 from rackmath.models.operator import Pass
-from rackmath.models.requantise import requantise
 from rackmath.prices import usd_per_million_tokens
+from rackmath.serving.variants import supported
 from rackmath.units import show
 
 PICTURES = ("roofline", "batch", "memory", "step", "rack")
@@ -107,12 +107,21 @@ class EstimateResult(Shown):
 
     @property
     def narrower(self) -> tuple[str, float] | None:
-        """A narrower format of the weights, where none was asked for, and the time of the step in it over this one."""
-        form = narrower_format(dict(self.system.chip.rates), self.architecture.narrowest_bits)
-        if form is None or not self.fits or self.request.weights is not None:
+        """A narrower format of the weights, where none was asked for, and the time of the step in it over this one.
+
+        The next one that the chip multiplies and the engine reads; None where none makes the weights fewer bytes.
+        """
+        r, architecture = self.request, self.architecture
+        if not self.fits or r.weights is not None:
             return None
-        narrow_model = requantise(self.architecture, weights=weight_format(form))
-        return form, float(timed_pass(narrow_model, self.system, self.layout, self.settings).time) / self.time
+        family = "" if r.ideal else r.engine
+        variants = supported(architecture, self.system.chip, kv=[architecture.cache_format.name], family=family)
+        own_bytes = sum(weight_bytes(architecture).values())
+        lighter = [v for v in variants if sum(weight_bytes(v.architecture).values()) < own_bytes]
+        if not lighter:
+            return None
+        time = timed_pass(lighter[0].architecture, self.system, self.layout, self.settings).time
+        return lighter[0].weights, float(time) / self.time
 
     @property
     def summary(self) -> list[str]:

@@ -7,8 +7,6 @@ from typing import Any
 
 from rackmath.units import show
 
-_NARROWER = (("fp8", "fp8", 8.0), ("fp4", "nvfp4", 4.0))
-"""Precision that a chip needs, format of weights, bits of it."""
 _BINDING = {
     "weights": "Reading weights",
     "cache": "Reading the cache",
@@ -16,11 +14,6 @@ _BINDING = {
     "compute": "Multiplying",
     "communication": "Communication",
 }
-
-
-def narrower_format(rates: Mapping[str, float], bits: float) -> str | None:
-    """The next narrower format of weights that a chip multiplies; None where there is none."""
-    return next((name for needs, name, width in _NARROWER if needs in rates and width < bits), None)
 
 
 def plan_summary(facts: Mapping[str, Any]) -> list[str]:
