@@ -390,6 +390,23 @@ def test_steps_beside_add_up_to_a_pass_over_all_their_tokens() -> None:
     assert both == pytest.approx((20 + 120 - 100) * 1e-3 / 2, rel=1e-4)
 
 
+def test_steps_of_a_long_prompt_fill_a_pipeline_once() -> None:
+    """Stage by stage: m steps of j pieces end after m j + P - 1 turns of a stage, the first after j + P - 1."""
+
+    def timed(phase, layout, batch, context, draft_tokens, cached_tokens=0.0):
+        """A pass over so many tokens, in as many pieces of 500 as there are, through the stages."""
+        tokens = np.asarray(batch) * (np.asarray(context) - np.asarray(cached_tokens))
+        within = np.clip(np.ceil(tokens / 500), 1, 4)
+        return 1e-3 * tokens * (within + layout.pipeline - 1) / (within * layout.pipeline)
+
+    for stages in (1, 2, 4):
+        layout = Layout(pipeline=stages)
+        for steps in (1, 2, 5):
+            turn = 1e-3 * 500 / stages
+            time = time_beside(layout, 2000.0 * steps, 0.0, 2000.0, 1.0, 0.0, timed, 500.0)
+            assert time == pytest.approx((4 * steps + stages - 1) * turn, rel=0.01)
+
+
 @pytest.mark.parametrize(("hidden", "waited"), [(0.0, 6e-3), (1.0, 0.0), (0.5, 3e-3)])
 def test_a_host_that_schedules_ahead_is_waited_for_as_far_as_it_is_longer(hidden: float, waited: float) -> None:
     k = Losses(host=4e-3, host_sequence=1e-4, hidden=hidden)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from rackmath.validation.calibrate import calibrate, possible, usable
 from rackmath.validation.calibration_text import constants_text
 from rackmath.validation.consistency import NUMBERS
 from rackmath.validation.features import RecordedTimer, Recorder, flattened
-from rackmath.validation.fit import Prior, as_constants, as_vector, at_centres, fit, shrunk
+from rackmath.validation.fit import Prior, Start, as_constants, as_vector, at_centres, fit, shrunk
 from rackmath.validation.groups import groups
 from rackmath.validation.held import held_by
 from rackmath.validation.left_out import weights
@@ -209,6 +210,45 @@ def test_planted_constants_are_found_again() -> None:
     assert np.median(np.abs(again / values - 1)) < 0.01
     # Three constants were free; the frozen ones count for nothing.
     assert found.effective == pytest.approx(3, abs=0.3)
+
+
+class KinkedProblem:
+    """Ten rows whose logarithm is a constant, and one of what another is beyond 0.3: its slopes say nothing before."""
+
+    engines = SimpleNamespace(distinct=[SimpleNamespace(members=())], at=np.zeros(11, dtype=int))
+    asked = 0
+
+    def of_weights(self, _weights: object) -> KinkedProblem:
+        return self
+
+    def at(self, constants: Constants) -> SimpleNamespace:
+        self.asked += 1
+        smooth, kinked = (inward(constants.base[name], TERM[name].scale) for name in ("memory", "host"))
+        return SimpleNamespace(values=np.array([*[smooth] * 10, max(0.0, 100 * (kinked - 0.3))]))
+
+    def moved(self, constants: Constants, name: str, _before: object) -> np.ndarray:
+        inner = inward(constants.base[name], TERM[name].scale) + STEP
+        base = {**constants.base, name: outward(inner, TERM[name].scale)}
+        return self.at(Constants(base=base, moves={}, basis="")).values
+
+
+def test_one_constant_at_a_kink_holds_no_other_back() -> None:
+    """Damped alike, both would creep: the one that its prior draws over the kink fails every step of both."""
+    questions = [SimpleNamespace(row=SimpleNamespace(value=float(np.exp(v)))) for v in [*[0.5] * 10, 0.0]]
+    drawn = [
+        Prior(name="memory", kind="base", member="", axis="", centre=0.0, width=10.0),
+        Prior(name="host", kind="base", member="", axis="", centre=2.0, width=0.4),
+    ]
+    problem = KinkedProblem()
+    constants = Constants(
+        base={name: outward(0.0, TERM[name].scale) for name in ("memory", "host")}, moves={}, basis=""
+    )
+    start = Start.at(problem, constants, ["memory", "host"])  # type: ignore[arg-type]
+    found = fit(questions, np.ones(11), drawn, constants, rounds=1, iterations=3, shrink=False, first=start)  # type: ignore[arg-type]
+    memory, host = (inward(found.constants.base[name], TERM[name].scale) for name in ("memory", "host"))
+    assert memory == pytest.approx(0.5, abs=0.01)
+    assert 0.1 < host < 0.31
+    assert problem.asked < 60
 
 
 def test_widths_of_moves_are_those_that_the_rows_want() -> None:

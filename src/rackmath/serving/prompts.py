@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 
 from rackmath.engine import Layout
+from rackmath.engine.gather import pieces_of
 from rackmath.engine.timer import Timer
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
@@ -67,14 +68,17 @@ def time_beside(
     running: Number,
     arriving: Number,
     timer: Timer,
+    piece: Number = inf,
 ) -> Number:
     r"""Time that one prompt adds to the decode steps that its pieces run beside. [s]
 
-    .. math:: t = \frac{m + P - 1}{P} \, \frac{T(B + k n) - T(B)}{k}, \qquad k = \frac{p}{1 - e^{-p}}
+    .. math:: t = \frac{m j + P - 1}{j + P - 1} \, \frac{T(B + k n) - T(B)}{k}, \qquad k = \frac{p}{1 - e^{-p}}
 
     with T a pass over so many tokens of prompts: weights are read, and kernels started, for the B sequences of the step
     anyway. A few tokens cost next to nothing, many what they compute. Of the steps that take in a piece at all, each
-    takes in k in the mean, where p arrive with a step at random. Arguments as of :func:`reading_time`.
+    takes in k in the mean, where p arrive with a step at random. Through P stages a step passes in j pieces,
+    1 where an engine sends them through whole: T fills the pipeline for the first step of a prompt, and the other m - 1
+    follow. Arguments as of :func:`reading_time`.
 
     Parameters
     ----------
@@ -93,7 +97,9 @@ def time_beside(
     stages = layout.pipeline * 1.0
     together_time = timer("prefill", layout, layout.data * together, context + present + per_piece, 0.0, context)
     alone = timer("prefill", layout, layout.data * together, context + present, 0.0, context)
-    return maximum(together_time - alone, 0.0) / together * (pieces + stages - 1) / stages
+    within = pieces_of(per_piece, piece)
+    fill = (pieces * within + stages - 1) / (within + stages - 1)
+    return maximum(together_time - alone, 0.0) / together * fill
 
 
 def images_time(architecture: Architecture, layout: Layout, timer: Timer, together: Number = 1.0) -> Number:

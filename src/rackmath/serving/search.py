@@ -153,12 +153,11 @@ def _grid(
     layouts, capacity = layouts_that_hold(a, system, work, space)
     if not layouts:
         return None
-    timer = engine_timer(a, system, losses, draft=space.draft, piece=micro_batch_tokens(space.engine))
+    piece = micro_batch_tokens(space.engine)
+    timer = engine_timer(a, system, losses, draft=space.draft, piece=piece)
     deep, flat = stack_layouts(layouts, 3), stack_layouts(layouts, 2)
     draft_tokens, chunks = np.array(space.draft_tokens), np.array(space.chunks)
-    alone, full, together = reading_time(
-        flat, work.input, work.input - work.read, chunks, timer, piece=micro_batch_tokens(space.engine)
-    )
+    alone, full, together = reading_time(flat, work.input, work.input - work.read, chunks, timer, piece=piece)
     shape = (len(layouts), len(chunks))
     alone = np.broadcast_to(np.asarray(alone), shape)
     images = images_time(a, flat, timer)
@@ -172,7 +171,7 @@ def _grid(
         alone=alone + images,
         first=np.asarray(started(alone, a, s, np.minimum(work.read, chunks), np.ceil(work.read / chunks)) + images),
         full=np.broadcast_to(np.asarray(full + images_time(a, flat, timer, together)), shape),
-        beside=_beside(stack_layouts(layouts, 4), work, draft_tokens, chunks, timer, s)
+        beside=_beside(stack_layouts(layouts, 4), work, draft_tokens, chunks, timer, s, piece)
         + s.mixed * images_time(a, stack_layouts(layouts, 4), timer),
         start=np.asarray(
             started(0.0, a, s, tokens_of_steps(BATCHES, stack_layouts(layouts, 4), work, draft_tokens, chunks))
@@ -183,7 +182,13 @@ def _grid(
 
 
 def _beside(
-    layout: Layout, work: PlanWorkload, draft_tokens: Array, chunks: Array, timer: Timer, s: Scheduling
+    layout: Layout,
+    work: PlanWorkload,
+    draft_tokens: Array,
+    chunks: Array,
+    timer: Timer,
+    s: Scheduling,
+    piece: float,
 ) -> Array:
     """What a prompt adds to mixed steps: at every second batch, and between them on lines over its logarithm."""
     if not np.any(s.mixed):
@@ -192,7 +197,8 @@ def _beside(
     drafts, batch = draft_tokens[:, None], coarse[:, None, None]
     arriving = prompts_of_a_step(batch, work.output, drafts, layout.data, s)
     before = work.input - work.read
-    prompt_cost = np.asarray(time_beside(layout, work.input, before, chunks, batch * (1 + drafts), arriving, timer))
+    tokens = batch * (1 + drafts)
+    prompt_cost = np.asarray(time_beside(layout, work.input, before, chunks, tokens, arriving, timer, piece))
     place = np.clip(np.searchsorted(coarse, BATCHES, side="right") - 1, 0, len(coarse) - 2)
     part = (np.log(BATCHES / coarse[place]) / np.log(coarse[place + 1] / coarse[place]))[:, None, None]
     return prompt_cost[:, place] * (1 - part) + prompt_cost[:, place + 1] * part

@@ -210,7 +210,7 @@ def added_by_prompt(
     tokens = running * (1 + load.draft_tokens)
     arriving = prompts_of_a_step(running, load.output, load.draft_tokens, layout.data, s)
     prompt_seconds = time_beside(
-        layout, load.input, load.cached_tokens, load.max_num_batched_tokens, tokens, arriving, timer
+        layout, load.input, load.cached_tokens, load.max_num_batched_tokens, tokens, arriving, timer, load.piece
     )
     # The step that takes in a prompt's first piece waits for its images.
     return prompt_seconds + images_time(architecture, layout, timer)

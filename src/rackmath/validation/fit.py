@@ -20,9 +20,16 @@ from rackmath.validation.questions import Question
 _SCATTER = 0.15
 """Scale of a residual: below it errors count as squares, above it ever less."""
 
-_CONVERGED = 1e-4
-_ROUNDS = 3
+_CONVERGED = 1e-5
+_ROUNDS = 5
 _ITERATIONS = 10
+_SHRINKING = 3
+"""Rounds in which widths of moves are estimated: later ones only follow the batches."""
+_TRIES = 8
+_DAMPING = 1e-2
+_LEAST_DAMPING = 1e-3
+_LARGEST = 24
+"""Constants that are looked at one by one where a step of all of them fails, those that it moves farthest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,15 +117,15 @@ def fit(
     """
     theta = _centres(priors) if start is None else as_vector(start, priors)
     measured = np.log(np.array([q.row.value for q in questions], dtype=float))
-    curvature = np.eye(len(theta))
+    curvature, damping = np.eye(len(theta)), np.full(len(theta), _DAMPING)
     first_start = first or Start.of(questions, as_constants(theta, priors), _names(priors))
     first_start = replace(first_start, problem=first_start.problem.of_weights(weights))
     for turn in range(rounds):
         if turn:
             constants = as_constants(theta, priors)
             first_start = Start.at(first_start.problem.again(constants), constants, _names(priors))
-        theta, curvature = _minimised(first_start, theta, priors, measured, weights, iterations)
-        if shrink:
+        theta, curvature, damping = _minimised(first_start, theta, priors, measured, weights, iterations, damping)
+        if shrink and turn < _SHRINKING:
             priors = shrunk(priors, theta, np.asarray(np.linalg.pinv(curvature), dtype=float))
         progress(f"round {turn + 1} of {rounds}")
     covariance = np.linalg.pinv(curvature)
@@ -155,22 +162,33 @@ def shrunk(priors: Sequence[Prior], theta: Array, covariance: Array) -> tuple[Pr
 
 
 def _minimised(
-    start: Start, theta: Array, priors: Sequence[Prior], measured: Array, weights: Array, iterations: int
-) -> tuple[Array, Array]:
-    """Gauss-Newton with reweighting and damping."""
+    start: Start,
+    theta: Array,
+    priors: Sequence[Prior],
+    measured: Array,
+    weights: Array,
+    iterations: int,
+    damping: Array,
+) -> tuple[Array, Array, Array]:
+    """Gauss-Newton with reweighting, and damping of each constant: vector, curvature, damping. (constants,)
+
+    A time that is the larger of two, as of a host and its device, has a kink, beyond which slopes say nothing. Where a
+    step fails, constants that by themselves cost more than their slopes promise are held back and the others go on:
+    damped alike, all of them would stand still at the first kink.
+    """
     problem, here, by_name = start.problem, start.here, start.slopes
     centre = _centres(priors)
     width = np.array([p.width for p in priors])
     by_engine = _by_engine(problem, priors)
-    damping = 1e-2
 
-    def cost(vector: Array, there: Evaluation) -> float:
+    def at(vector: Array, there: Evaluation | None = None) -> tuple[float, Evaluation]:
+        there = there or problem.at(as_constants(vector, priors))
         residual = (there.values - measured) / _SCATTER
         # Soft absolute value: squares near zero, a line far out.
         bent = 2 * (np.sqrt(1 + residual**2) - 1)
-        return float(np.sum(weights * bent) + np.sum(((vector - centre) / width) ** 2))
+        return float(np.sum(weights * bent) + np.sum(((vector - centre) / width) ** 2)), there
 
-    value = cost(theta, here)
+    value = at(theta, here)[0]
     curvature = np.diag(1 / width**2)
     for turn in range(iterations):
         if turn:
@@ -180,19 +198,31 @@ def _minimised(
         of_rows, gradient = _sums(by_name, priors, by_engine, pull, residual)
         curvature = of_rows + np.diag(1 / width**2)
         gradient = gradient + (theta - centre) / width**2
-        for _ in range(6):
-            candidate = theta - np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), gradient)
-            there = problem.at(as_constants(candidate, priors))
-            new = cost(candidate, there)
+        diagonal = np.diag(curvature)
+        for _ in range(_TRIES):
+            step = -np.linalg.solve(curvature + np.diag(damping * diagonal), gradient)
+            new, there = at(theta + step)
             if new < value:
                 break
-            damping *= 8
+            misjudged = np.zeros(len(theta), dtype=bool)
+            for place in np.argsort(-np.abs(step / width))[:_LARGEST]:
+                alone = np.where(np.arange(len(theta)) == place, step, 0.0)
+                promised = 2 * gradient[place] * step[place] + diagonal[place] * step[place] ** 2
+                rise = at(theta + alone)[0] - value
+                misjudged[place] = rise > promised + 0.5 * abs(promised) + _CONVERGED * value
+            damping = damping * np.where(misjudged, 64.0, 1.0 if misjudged.any() else 8.0)
         else:
             break
-        gain, theta, value, here, damping = value - new, candidate, new, there, damping / 4
+        gain, theta, value, here, damping = (
+            value - new,
+            theta + step,
+            new,
+            there,
+            np.maximum(damping / 4, _LEAST_DAMPING),
+        )
         if gain < _CONVERGED * value:
             break
-    return theta, curvature
+    return theta, curvature, damping
 
 
 def at_centres(questions: Sequence[Question], priors: Sequence[Prior]) -> Start:

@@ -8,8 +8,7 @@ from functools import lru_cache
 from rackmath.errors import NotUnderstood
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
-from rackmath.models.counts import main_format
-from rackmath.models.formats import BF16, GGUF_FILES, cache_format, weight_format
+from rackmath.models.formats import GGUF_FILES, cache_format, weight_format
 from rackmath.models.mixers import Compressed, Latent
 from rackmath.models.requantise import requantise
 
@@ -48,9 +47,6 @@ def model_at(name: str, weights: str, cache: str, expert_weights: str = "", file
         form = None
     if form in ("nvfp4", "mxfp4") and _expert_bits(model) < 8:
         form = None
-    if form == main_format(model).name:
-        # Constants are of rows with every linear layer in the stated format: docs/trials.md, 30 November 2026, late.
-        model = requantise(model, weights=BF16)
     if form is not None:
         latent = any(isinstance(m, (Latent, Compressed)) for layer, _ in model.groups for m in layer.mixers)
         model = requantise(model, weights=weight_format(form), keep_attention=latent and form == "nvfp4")
