@@ -63,7 +63,7 @@ def parse(text: str | float, unit: str, field: str = "value") -> float:
         return _finite(float(text), text, field)
     match = _TEXT.match(str(text))
     if not match:
-        raise InputError(field, text, f"write a number with a unit of {unit}")
+        raise InputError(field, text, _way_out(unit))
     value, under, number = float(match.group(1).replace("_", "")), match.group(2), match.group(3)
     if under is not None:
         if float(under) == 0:
@@ -87,7 +87,16 @@ def _factor(suffix: str, unit: str, text: object, field: str) -> float:
         return _PREFIX[suffix]
     if unit == "1" and suffix == "B":
         return 1e9
-    raise InputError(field, text, f"{suffix!r} is no unit of {unit}")
+    raise InputError(
+        field, text, f"{suffix!r} is no {'factor' if unit == '1' else f'unit of {unit}'}: {_way_out(unit)}"
+    )
+
+
+def _way_out(unit: str) -> str:
+    """What to write instead."""
+    if unit == "1":
+        return "write a number, as 1500 or 1.5k"
+    return f"write a number with a unit of {unit}"
 
 
 def _finite(value: float, text: object, field: str) -> float:
