@@ -39,6 +39,9 @@ def test_lengths_prefix_and_limits_are_those_of_the_row() -> None:
     assert fields(output_mean="200.5")["length_cv"] == 1.0
     assert fields(max_num_seqs="48", max_num_batched_tokens="4096")["max_num_seqs"] == 48
     assert fields(max_num_seqs="48", max_num_batched_tokens="4096")["max_num_batched_tokens"] == 4096
+    for engine in ("vllm", "sglang", "trtllm"):
+        piped = fields(engine=engine, n_gpus="4", tp="2", pp="2", max_num_seqs="48")
+        assert (piped["layout"], piped["max_num_seqs"]) == ("tp2,ep1,pp2,dp1", 48), engine
     assert "scheduler_recv_interval" not in fields()
     assert fields(engine="sglang", scheduler_interval="30")["scheduler_recv_interval"] == 30
     cached_prefix = fields(input_mean="1024", shared_prefix_tokens="512")["cached_prefix"]

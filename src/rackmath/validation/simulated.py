@@ -8,7 +8,7 @@ from typing import Any
 
 from rackmath.io import constants_file
 from rackmath.models.eagle import EAGLE3
-from rackmath.serving.engines import engine_at
+from rackmath.serving.engines import engine_at, launched_max_num_seqs
 from rackmath.validation.questions import Question
 
 _SPREAD = 1.0
@@ -38,7 +38,7 @@ def simulation_fields(q: Question) -> Mapping[str, Any] | None:
     if requests:
         fields["requests"] = round(requests)
     if isfinite(q.max_num_seqs):
-        fields["max_num_seqs"] = max(round(q.max_num_seqs / (d.workers * float(d.layout.data))), 1)
+        fields["max_num_seqs"] = launched_max_num_seqs(row.family, q.max_num_seqs / d.workers, d.layout)
     if row.gpu_memory_utilization is not None:
         fields["gpu_memory_utilization"] = row.gpu_memory_utilization
     if isfinite(q.max_num_batched_tokens):
