@@ -145,11 +145,15 @@ def _stop(name: str) -> str:
 
 def _cheaper(best: Mapping[str, Any], frontier: Sequence[Mapping[str, Any]]) -> list[str]:
     """The fastest point at half the cost; else the cheapest."""
-    per_gpu = best["tokens_per_second_per_gpu"]
-    slower = [p for p in frontier if p["tokens_per_second_per_gpu"] > 1.02 * per_gpu]
+    slower = [p for p in frontier if _per_paid(p) > 1.02 * _per_paid(best)]
     if not slower:
-        return ["Nothing serves more tokens with these accelerators at any speed."]
-    half = [p for p in slower if p["tokens_per_second_per_gpu"] >= 2 * per_gpu]
-    pick = max(half, key=lambda p: p["tokens_per_second_per_user"]) if half else slower[-1]
-    ratio, speed = per_gpu / pick["tokens_per_second_per_gpu"], pick["tokens_per_second_per_user"]
+        return ["At no speed is a token cheaper with these accelerators."]
+    half = [p for p in slower if _per_paid(p) >= 2 * _per_paid(best)]
+    pick = max(half, key=lambda p: p["tokens_per_second_per_user"]) if half else max(slower, key=_per_paid)
+    ratio, speed = _per_paid(best) / _per_paid(pick), pick["tokens_per_second_per_user"]
     return [f"At {speed:.3g} tokens/s for each user a token would cost {ratio:.0%} of that."]
+
+
+def _per_paid(point: Mapping[str, Any]) -> float:
+    """Tokens per second of each accelerator that is paid for. [tokens/s]"""
+    return point["tokens_per_second_per_gpu"] * point["gpus"] / point["billed_gpus"]
