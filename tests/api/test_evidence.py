@@ -16,6 +16,10 @@ from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.evidence.posterior import FAR
 from rackmath.io import evidence_files, paths
+from rackmath.serving.launch_boxes import FRONT
+from rackmath.validation.bench_json import rows_of
+from rackmath.validation.questions import question
+from rackmath.validation.rows import read_row
 
 KNOWN = ["llama-3.1-70b", "--on", "h100-sxm", "--layout", "tp4", "--batch", "32", "--context", "2000"]
 NOVEL = ["gpt-oss-20b", "--on", "trainium2", "--batch", "4", "--context", "500", "--engine", "sglang"]
@@ -311,6 +315,48 @@ def test_a_plan_says_how_to_check_it(own: Path) -> None:
         '"prompt_tokens": 750, "output_tokens": 200, "prefix_buckets": [{"prefix_count": 1, "prefix_tokens": 250}]'
         in streams
     )
+
+
+@pytest.mark.parametrize("engine", ["trtllm", "sglang", "vllm", "llama.cpp"])
+@pytest.mark.parametrize(
+    ("model", "system", "more"),
+    [
+        ("llama-3.3-70b", "h100-sxm", ["--tpot", "0.04"]),
+        ("qwen3-30b-a3b", "rtx-4090", ["--tpot", "0.1"]),
+        ("deepseek-v3", "h200-sxm", ["--tpot", "0.05", "--draft-tokens", "2"]),
+    ],
+)
+def test_a_benchmark_of_any_engine_is_kept_as_what_was_planned(
+    engine: str, model: str, system: str, more: list[str]
+) -> None:
+    words = ["plan", model, "--on", system, "--gpus", "8", "--input", "3000", "--output", "300", "--ttft", "2", *more]
+    facts = said(*words, "--engine", engine, "--verify", "--no-evidence")
+    verify, best = facts["verify"], facts["best"]
+    assert f"--base-url http://127.0.0.1:{FRONT[engine if engine not in verify else 'vllm']} " in verify["vllm"]
+    assert ("sglang" in verify) == (engine in ("vllm", "sglang"))
+    kept = verify["keep"].split()
+    columns = dict(pair.split("=", 1) for pair in kept[kept.index("--set") + 1 :: 2])
+    users = round(best["concurrency"])
+    run = {
+        "backend": "sglang" if engine == "sglang" else "openai", "model_id": model, "max_concurrency": users,
+        "completed": 10 * users, "total_input_tokens": 30_000 * users, "total_output_tokens": 3_000 * users,
+        "mean_tpot_ms": 30.0, "date": "20261101",
+    }  # fmt: skip
+    (row,) = rows_of(run, columns)
+    q = question(read_row(row, 2))
+    pools = best["pools"]
+    assert q.row.family == engine
+    assert q.deployment.layout.text() == (pools["write"] if pools else best["layout"])
+    assert q.draft_tokens == best["draft_tokens"]
+    if pools:
+        assert q.deployment.prefill is not None
+        assert q.deployment.prefill.text() == pools["read"]
+        assert q.deployment.prefill_workers * float(q.deployment.prefill.gpus) == pools["reading_gpus"]
+        assert q.deployment.workers * float(q.deployment.layout.gpus) == best["gpus"] - pools["reading_gpus"]
+    else:
+        assert q.deployment.workers == best["units"]
+        # Of all micro-batches and copies together, as the plan counts them.
+        assert q.max_num_seqs == pytest.approx(best["batch"] * best["units"], abs=8 * best["units"])
 
 
 def test_every_point_of_a_plan_has_a_correction_of_its_own() -> None:

@@ -109,6 +109,7 @@ class PlanResult(Shown):
                 "model": self.question.architecture.name,
                 "system": self.question.system.name,
                 "gpus": space.gpus,
+                "engine": space.engine or None,
                 "evaluated": plan.search.evaluated,
                 "fitting": plan.search.fitting,
                 "seconds": self.seconds,

@@ -57,7 +57,7 @@ def write_plan(result: PlanResult, folder: Path) -> list[str]:
     facts, check = result.to_dict(), result.verification()
     for engine in _SCRIPTS:
         text[f"{engine}.sh"] = f"#!/bin/sh\nset -eu\n{facts['launch'][engine]}\n"
-    text["check.sh"] = f"#!/bin/sh\nset -eu\n{check['vllm']}\n{check['keep']}\n"
+    text["check.sh"] = f"#!/bin/sh\nset -eu\n{check[_checked_by(result)]}\n{check['keep']}\n"
     text["plan.json"] = json.dumps({"command": check["again"], "best": facts["best"]}, indent=1, allow_nan=False) + "\n"
     text["README.md"] = "\n".join(_readme(name, result, facts, check, files)) + "\n"
     try:
@@ -74,6 +74,11 @@ def write_plan(result: PlanResult, folder: Path) -> list[str]:
     except OSError as error:
         raise InputError("--out", str(folder), f"cannot be written: {error.strerror}") from error
     return sorted(text)
+
+
+def _checked_by(result: PlanResult) -> str:
+    """Benchmark that asks the planned engine: SGLang's own, and vLLM's of any other."""
+    return "sglang" if result.question.space.engine == "sglang" else "vllm"
 
 
 def _readme(
@@ -106,7 +111,8 @@ def _readme(
     for engine in _SCRIPTS:
         yield f"- `{engine}.sh`: the commands of {engine}, box by box"
     yield from ("", "## Check it", "")
-    yield "`check.sh` runs vLLM's benchmark against the deployment with as many users as the plan has requests at once;"
+    own = {"vllm": "vLLM's", "sglang": "SGLang's"}[_checked_by(result)]
+    yield f"`check.sh` runs {own} benchmark against the deployment with as many users as the plan has requests at once;"
     yield "`rackmath evidence add` says of each metric whether it lies in its range, which term would explain what does"
     yield "not, and keeps it for the next plan."
     yield from ("", "## What was assumed", "")

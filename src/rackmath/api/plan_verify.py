@@ -16,8 +16,9 @@ from rackmath.api.plan_question import PlanQuestion
 from rackmath.api.simulated_rows import MOST
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
-from rackmath.engine.layout import Layout
+from rackmath.engine.layout import Layout, parse_layout
 from rackmath.errors import RackmathError
+from rackmath.models.eagle import EAGLE3
 from rackmath.serving.launch_boxes import FRONT
 
 _ROUNDS = 10
@@ -26,6 +27,8 @@ _FEWEST = 64
 _SEED = 0
 RESULT = "result.json"
 """File that a benchmark writes and ``rackmath evidence add`` reads."""
+_BENCHMARKED = ("vllm", "sglang")
+"""Engines with a benchmark of their own, by which ``rackmath evidence add`` knows them."""
 _METRICS = {
     "time_to_first_token": "mean time to first token [s]",
     "time_per_output_token": "mean time per output token [s]",
@@ -44,18 +47,21 @@ def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layou
     layout : Layout or None
         Of its workers; None for two pools, whose rows state both.
 
-    Benchmarks are those of vLLM and SGLang, and guidellm (0.7) before either. They write what ``rackmath evidence add``
-    reads: a closed loop of as many users as the point has requests, prompts and answers of the planned lengths, ten
-    requests a user. What is expected is that loop simulated: users of equal requests who begin together stay together,
-    and wait for one another's prompts, which those of the plan do not.
+    Benchmarks are those of vLLM and SGLang, and guidellm (0.7) before either; before another engine vLLM's, which asks
+    by OpenAI's protocol. They write what ``rackmath evidence add`` reads: a closed loop of as many users as the point
+    has requests, prompts and answers of the planned lengths, ten requests a user. What is expected is that loop
+    simulated: users of equal requests who begin together stay together, and wait for one another's prompts, which those
+    of the plan do not.
     """
     work, users = question.work, max(round(point["concurrency"]), 1)
     prompts = max(_ROUNDS * users, _FEWEST)
     prefix = round(work.cached_prefix * work.input)
-    model = repository(question.request.model)
+    model, engine = repository(question.request.model), question.space.engine
+    has_own = engine in ("", *_BENCHMARKED)
+    port = FRONT["vllm" if has_own else engine]
     vllm = [
         "vllm bench serve",
-        f"--model {shlex.quote(model)} --base-url http://127.0.0.1:{FRONT['vllm']}",
+        f"--model {shlex.quote(model)} --base-url http://127.0.0.1:{port}",
         f"--dataset-name random --random-input-len {ceil(work.input) - prefix} --random-output-len {ceil(work.output)}",
         *([f"--random-prefix-len {prefix}"] if prefix else []),
         f"--num-prompts {prompts} --max-concurrency {users} --num-warmups {users} --ignore-eos --seed {_SEED}",
@@ -77,7 +83,7 @@ def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layou
         data["prefix_buckets"] = [{"prefix_count": 1, "prefix_tokens": prefix}]
     guidellm = [
         "guidellm run",
-        f"--backend kind=openai_http,target=http://127.0.0.1:{FRONT['vllm']},model={shlex.quote(model)}",
+        f"--backend kind=openai_http,target=http://127.0.0.1:{port},model={shlex.quote(model)}",
         f"--profile kind=concurrent,streams={users},warmup={1 / _ROUNDS:g}",
         f"--constraint kind=max_requests,count={prompts}",
         f"--data {shlex.quote(json.dumps(data))}",
@@ -85,7 +91,7 @@ def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layou
     ]
     return {
         "vllm": " \\\n  ".join(vllm),
-        "sglang": " \\\n  ".join(sglang),
+        **({"sglang": " \\\n  ".join(sglang)} if has_own else {}),
         "guidellm": " \\\n  ".join(guidellm),
         **_expected(question, point, users, prompts),
         "keep": _keep(question, point, layout),
@@ -138,17 +144,41 @@ def _again(question: PlanQuestion) -> str:
 
 def _keep(question: PlanQuestion, point: Mapping[str, Any], layout: Layout | None) -> str:
     """The command that says whether the result lies inside, and keeps it."""
+    r, engine = question.request, question.space.engine
     columns: dict[str, object] = {
         "hardware": question.system.name,
         "n_gpus": f"{point['gpus']:g}",
         "weights": point["weights"],
         "kv": point["kv"],
     }
+    if engine and engine not in _BENCHMARKED:
+        columns["engine"] = engine
+    if point["draft_tokens"]:
+        drafter = "mtp" if r.draft_model is None else "eagle" if r.draft_model == EAGLE3 else "draft"
+        columns |= {"speculative": drafter, "draft_tokens": f"{point['draft_tokens']:g}"}
     if layout is not None:
         columns |= {"tp": layout.tensor, "pp": layout.pipeline, "replicas": f"{point['units']:g}"}
+        columns |= {"max_num_seqs": point["max_num_seqs"], "max_num_batched_tokens": f"{point['chunk']:g}"}
         if layout.data > 1:
             columns |= {"dp": layout.data, "dp_kind": "attention"}
         if layout.expert > 1:
             columns["ep"] = layout.expert
+    elif point["pools"] is not None:
+        columns["topology"] = "disaggregated"
+        columns |= _pool_columns(question, point)
     pairs = " ".join(f"--set {name}={value}" for name, value in columns.items())
     return f"rackmath evidence add {RESULT} {pairs}"
+
+
+def _pool_columns(question: PlanQuestion, point: Mapping[str, Any]) -> dict[str, object]:
+    """Columns of both pools: all accelerators of each, its workers, and the widths of one."""
+    pools, columns = point["pools"], dict[str, object]()
+    reading = float(pools["reading_gpus"])
+    for pool, text, gpus in (
+        ("prefill", pools["read"], reading),
+        ("decode", pools["write"], point["gpus"] - reading - point.get("encoders", 0.0)),
+    ):
+        layout = parse_layout(text, None, question.architecture)
+        widths = {"workers": gpus / float(layout.gpus), "tp": layout.tensor, "dp": layout.data, "ep": layout.expert}
+        columns |= {f"{pool}_gpus": f"{gpus:g}"} | {f"{pool}_{name}": f"{width:g}" for name, width in widths.items()}
+    return columns

@@ -82,7 +82,7 @@ def _show_choice(facts: Mapping[str, Any], explain: bool) -> None:
             for x in facts["runners_up"]
         ],
     )
-    _show_launch(facts["launch"])
+    _show_launch(facts["launch"], facts["engine"])
     if explain:
         _explain(facts)
 
@@ -116,12 +116,18 @@ def _chunk(point: Mapping[str, Any]) -> str:
     return f"{prefill:.0f}" if prefill == decode else f"{prefill:.0f} in prefill and {decode:.0f} in decode"
 
 
-def _show_launch(launch: Mapping[str, Any]) -> None:
-    for name in ("vllm", "sglang", "llama.cpp"):
-        if name in launch:
-            render.show_script(f"launch with {name}", launch[name])
-    if "trtllm" in launch:
-        render.show_title("with TensorRT-LLM: see launch.trtllm with --json")
+_NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+
+
+def _show_launch(launch: Mapping[str, Any], engine: str | None) -> None:
+    """Commands of the planned engine; vLLM's and SGLang's stand beside each other."""
+    alike = ("vllm", "sglang") if engine in (None, "vllm", "sglang") else ()
+    whole = dict.fromkeys([name for name in (engine, *alike) if name in launch])
+    for name in whole:
+        render.show_script(f"launch with {name}", launch[name])
+    for name, title in _NAMES.items():
+        if name in launch and name not in whole:
+            render.show_title(f"with {title}: see launch.{name} with --json")
     if "kubernetes" in launch:
         render.show_title("as a Kubernetes resource: see launch.kubernetes with --json")
     render.show_lines("what the flags do not say", launch["notes"])
@@ -141,16 +147,19 @@ def _explain(facts: Mapping[str, Any]) -> None:
 
 
 _BENCHMARKS = {
-    "vllm": "measure it under vLLM",
-    "sglang": "measure it under SGLang",
-    "guidellm": "or with guidellm, under either",
+    "vllm": ("measure it under vLLM", "measure it with vLLM's benchmark"),
+    "sglang": ("measure it under SGLang", ""),
+    "guidellm": ("or with guidellm, under either", "or with guidellm"),
 }
+"""Titles where vLLM and SGLang are launched, and where another engine is."""
 
 
 def show_verification(facts: Mapping[str, Any]) -> None:
     """Print the benchmarks that check a plan, what to expect of them, and how to keep what they measure."""
-    for name, title in _BENCHMARKS.items():
-        render.show_script(title, facts[name])
+    under_either = "sglang" in facts
+    for name, (title, elsewhere) in _BENCHMARKS.items():
+        if name in facts:
+            render.show_script(title if under_either else elsewhere, facts[name])
     render.show_table(
         "what to expect",
         ["metric", ">expected", ">from", ">to"],
