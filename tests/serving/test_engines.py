@@ -13,8 +13,11 @@ from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.engines import (
     default_max_num_seqs,
+    engine_layout,
+    engine_layouts,
     fuses_experts,
     launched_max_num_seqs,
+    layout_notes,
     micro_batch_sequences,
 )
 
@@ -104,3 +107,16 @@ def test_engines_are_launched_with_what_a_group_decodes(family: str, layout: Lay
     stages = int(layout.pipeline)
     groups = int(layout.data) * stages
     assert 181 - groups <= micro_batch_sequences(family, launched, stages) * groups <= 181 + groups
+
+
+def test_tensorrt_llm_has_attention_data_parallel_on_all_ranks_or_none() -> None:
+    """Groups of several ranks that share experts are no layout of its; groups with all experts are servers."""
+    model = catalogue.model("qwen3-30b-a3b")
+    texts = {family: {x.text() for x in engine_layouts(model, 8, family)} for family in ("trtllm", "vllm")}
+    left_out = {"tp2,ep8,pp1,dp4", "tp4,ep8,pp1,dp2", "tp2,ep4,pp2,dp2"}
+    assert texts["vllm"] - texts["trtllm"] == left_out
+    assert {"tp1,ep8,pp1,dp8", "tp8,ep8,pp1,dp1", "tp4,ep4,pp1,dp2"} <= texts["trtllm"]
+    for text in left_out:
+        layout = engine_layout(text, 8, model, "trtllm")
+        assert "all ranks" in layout_notes(layout, "trtllm")[0]
+        assert not layout_notes(layout, "vllm")

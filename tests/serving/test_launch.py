@@ -76,11 +76,15 @@ def test_batches_and_chunks_are_counted_as_each_engine_counts_them() -> None:
 
 
 def test_groups_that_share_nothing_are_servers_of_their_own() -> None:
-    for experts, layout in ((0, Layout(tensor=2, data=4)), (256, Layout(tensor=2, data=4))):
+    for experts, layout in (
+        (0, Layout(tensor=2, data=4)),
+        (256, Layout(tensor=2, data=4)),
+        (256, Layout(tensor=2, expert=2, data=4)),
+    ):
         alone, copies = one_each(replace(SERVER, experts=experts, layout=layout))
         assert (copies, alone.layout.gpus, alone.batch) == (4, 2, 27)
         assert "data-parallel" not in vllm_command(alone)
-        assert "expert" not in vllm_command(alone)
+        assert ("--enable-expert-parallel" in vllm_command(alone)) == (layout.expert > 1)
         assert "--attn-dp-size" not in sglang_command(alone)
     assert one_each(SERVER) == (SERVER, 1)
 

@@ -157,9 +157,12 @@ def _keep(question: PlanQuestion, point: Mapping[str, Any], layout: Layout | Non
         drafter = "mtp" if r.draft_model is None else "eagle" if r.draft_model == EAGLE3 else "draft"
         columns |= {"speculative": drafter, "draft_tokens": f"{point['draft_tokens']:g}"}
     if layout is not None:
-        columns |= {"tp": layout.tensor, "pp": layout.pipeline, "replicas": f"{point['units']:g}"}
+        # Groups that hold all experts, and those of dense models, are servers of their own.
+        shares_experts = layout.expert > layout.tensor
+        copies = point["units"] * (1 if shares_experts else float(layout.data))
+        columns |= {"tp": layout.tensor, "pp": layout.pipeline, "replicas": f"{copies:g}"}
         columns |= {"max_num_seqs": point["max_num_seqs"], "max_num_batched_tokens": f"{point['chunk']:g}"}
-        if layout.data > 1:
+        if shares_experts and layout.data > 1:
             columns |= {"dp": layout.data, "dp_kind": "attention"}
         if layout.expert > 1:
             columns["ep"] = layout.expert

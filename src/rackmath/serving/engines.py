@@ -105,8 +105,18 @@ def micro_batch_tokens(family: str) -> float:
 
 def engine_layouts(architecture: Architecture, gpus: int, family: str) -> list[Layout]:
     """Sensible layouts of ``gpus`` accelerators that an engine has without being told: all, or whole layers on each."""
-    layouts = list(candidate_layouts(architecture, gpus))
-    return [layout for layout in layouts if layout.pipeline == gpus] if deals_layers(family) else layouts
+    layouts = candidate_layouts(architecture, gpus)
+    if deals_layers(family):
+        return [layout for layout in layouts if layout.pipeline == gpus]
+    return [layout for layout in layouts if not _beyond_attention_dp(layout, family)]
+
+
+def _beyond_attention_dp(layout: Layout, family: str) -> bool:
+    """Whether groups of several ranks share experts, under an engine whose attention is data-parallel on all or none.
+
+    Source: TensorRT-LLM's ``tensorrt_llm/mapping.py``, where ``dp_size`` is ``tp_size`` or 1.
+    """
+    return family == "trtllm" and layout.data > 1 and layout.tensor > 1 and layout.expert > layout.tensor
 
 
 def engine_layout(text: str, gpus: int | None, architecture: Architecture, family: str) -> Layout:
@@ -121,10 +131,13 @@ def engine_layout(text: str, gpus: int | None, architecture: Architecture, famil
 
 
 def layout_notes(layout: Layout, family: str) -> tuple[str, ...]:
-    """What to say of a layout that an engine runs only with a flag."""
+    """What to say of a layout that an engine runs only with a flag, or not at all."""
+    if _beyond_attention_dp(layout, family):
+        return (_ALL_OR_NONE,)
     return (_SLICED,) if deals_layers(family) and layout.tensor > 1 else ()
 
 
+_ALL_OR_NONE = "TensorRT-LLM runs attention data-parallel on all ranks that share experts, or on none: not this layout"
 _SLICED = (
     "llama.cpp slices layers with --split-mode tensor alone, which is experimental since April 2026: no measurement"
     " here is of that"
