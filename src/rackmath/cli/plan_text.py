@@ -116,13 +116,13 @@ def _chunk(point: Mapping[str, Any]) -> str:
     return f"{prefill:.0f}" if prefill == decode else f"{prefill:.0f} in prefill and {decode:.0f} in decode"
 
 
+_COMMANDS = {"vllm": ("vllm", "sglang"), "sglang": ("sglang", "vllm")}
 _NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 
 
 def _show_launch(launch: Mapping[str, Any], engine: str | None) -> None:
     """Commands of the planned engine; vLLM's and SGLang's stand beside each other."""
-    alike = ("vllm", "sglang") if engine in (None, "vllm", "sglang") else ()
-    whole = dict.fromkeys([name for name in (engine, *alike) if name in launch])
+    whole = [name for name in _COMMANDS.get(engine or "vllm", (engine or "vllm",)) if name in launch]
     for name in whole:
         render.show_script(f"launch with {name}", launch[name])
     for name, title in _NAMES.items():

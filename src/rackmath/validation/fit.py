@@ -204,13 +204,13 @@ def _minimised(
             new, there = at(theta + step)
             if new < value:
                 break
-            misjudged = np.zeros(len(theta), dtype=bool)
+            is_misjudged = np.zeros(len(theta), dtype=bool)
             for place in np.argsort(-np.abs(step / width))[:_LARGEST]:
                 alone = np.where(np.arange(len(theta)) == place, step, 0.0)
-                promised = 2 * gradient[place] * step[place] + diagonal[place] * step[place] ** 2
+                forecast = 2 * gradient[place] * step[place] + diagonal[place] * step[place] ** 2
                 rise = at(theta + alone)[0] - value
-                misjudged[place] = rise > promised + 0.5 * abs(promised) + _CONVERGED * value
-            damping = damping * np.where(misjudged, 64.0, 1.0 if misjudged.any() else 8.0)
+                is_misjudged[place] = rise > forecast + 0.5 * abs(forecast) + _CONVERGED * value
+            damping = damping * np.where(is_misjudged, 64.0, 1.0 if is_misjudged.any() else 8.0)
         else:
             break
         gain, theta, value, here, damping = (
