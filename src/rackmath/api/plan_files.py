@@ -111,10 +111,10 @@ def _readme(
     for engine in _SCRIPTS:
         yield f"- `{engine}.sh`: the commands of {engine}, box by box"
     yield from ("", "## Check it", "")
-    owner = {"vllm": "vLLM's", "sglang": "SGLang's"}[_checked_by(result)]
-    yield f"`check.sh` runs {owner} benchmark against the deployment with as many users as the plan has requests at once;"
-    yield "`rackmath evidence add` says of each metric whether it lies in its range, which term would explain what does"
-    yield "not, and keeps it for the next plan."
+    engine = {"vllm": "vLLM", "sglang": "SGLang"}[_checked_by(result)]
+    yield f"`check.sh` runs {engine}'s benchmark against the deployment, with as many users as the plan has requests at"
+    yield "once. `rackmath evidence add` says of each metric whether it lies in its range, which term would explain what"
+    yield "does not, and keeps it for the next plan."
     yield from ("", "## What was assumed", "")
     for note in (*q.notes, *facts["launch"]["notes"]):
         yield f"- {note}"
