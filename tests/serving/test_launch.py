@@ -23,7 +23,7 @@ from rackmath.serving.launch import (
     sglang_command,
     vllm_command,
 )
-from rackmath.serving.launch_trtllm import settings
+from rackmath.serving.launch_trtllm import settings, trtllm_command
 
 SERVER = LaunchedWorker(
     model="deepseek-ai/DeepSeek-V3",
@@ -87,6 +87,21 @@ def test_groups_that_share_nothing_are_servers_of_their_own() -> None:
         assert ("--enable-expert-parallel" in vllm_command(alone)) == (layout.expert > 1)
         assert "--attn-dp-size" not in sglang_command(alone)
     assert one_each(SERVER) == (SERVER, 1)
+
+
+def test_tensorrt_llm_has_attention_data_parallel_on_all_ranks() -> None:
+    """Two ranks to a sequence and eight groups of them: its command has sixteen, and says so."""
+    shared = replace(SERVER, experts=256, batch=304.0, layout=Layout(tensor=2, expert=16, data=8))
+    assert flag(trtllm_command(shared), "--tp_size") == 16
+    assert flag(trtllm_command(shared), "--ep_size") == 16
+    assert flag(trtllm_command(shared), "--max_batch_size") == 19
+    assert any("on all 16 ranks or on none" in note for note in notes(shared))
+    for layout in (Layout(tensor=2, expert=2, data=8), Layout(expert=16, data=16), Layout(tensor=16, expert=16)):
+        assert not any("or on none" in note for note in notes(replace(shared, layout=layout)))
+    # Groups that hold all experts are servers of their own: nothing is counted per rank.
+    assert not any(
+        "per data-parallel rank" in note for note in notes(replace(shared, layout=Layout(tensor=2, expert=2, data=8)))
+    )
 
 
 @pytest.mark.parametrize(("ranks", "copies"), [(3, 2), (12, 8), (24, 8)])

@@ -113,8 +113,8 @@ def _readme(
     yield from ("", "## Check it", "")
     engine = {"vllm": "vLLM", "sglang": "SGLang"}[_checked_by(result)]
     yield f"`check.sh` runs {engine}'s benchmark against the deployment, with as many users as the plan has requests at"
-    yield "once. `rackmath evidence add` says of each metric whether it lies in its range, which term would explain what"
-    yield "does not, and keeps it for the next plan."
+    yield "once. `rackmath evidence add` says of each metric whether it lies in its range and which term would explain"
+    yield "what does not, and keeps it for the next plan."
     yield from ("", "## What was assumed", "")
     for note in (*q.notes, *facts["launch"]["notes"]):
         yield f"- {note}"

@@ -248,17 +248,7 @@ def _adapters(server: LaunchedWorker, engine: str) -> list[str]:
 
 def notes(server: LaunchedWorker) -> list[str]:
     """What the flags cannot express, or what has to be done by hand."""
-    x, sentences = server.layout, list[str]()
-    ranks = x.tensor * x.data
-    if server.experts and x.expert not in (1, ranks):
-        sentences.append(f"vLLM deals experts to all {ranks:g} ranks of a worker; ep{x.expert:g} is SGLang's to say")
-    if server.experts and x.data > 1 and x.expert > 1:
-        sentences.append(
-            "vLLM counts --max-num-seqs and --max-num-batched-tokens per data-parallel rank, SGLang divides its totals"
-        )
-    if server.experts and x.expert > 1 and server.experts % float(x.expert):
-        spare = redundant_experts(server.experts, int(x.expert))
-        sentences.append(f"{server.experts} experts do not divide by {x.expert:g}: {spare} of them have a second copy")
+    x, sentences = server.layout, _notes_of_ranks(one_each(server)[0])
     if x.pipeline > 1 and server.draft_tokens:
         sentences.append("speculative decoding with pipeline stages is not supported by every release")
     if server.quantise and server.quantise not in ONLINE:
@@ -277,6 +267,25 @@ def notes(server: LaunchedWorker) -> list[str]:
         sentences.append(f"a cache at {server.cache} is set by neither command")
     if x.ffn:
         sentences += [PLUGIN, "start servers of experts and of attention together: they wait for each other"]
+    return sentences
+
+
+def _notes_of_ranks(server: LaunchedWorker) -> list[str]:
+    x, sentences = server.layout, list[str]()
+    ranks = x.tensor * x.data
+    if server.experts and x.expert not in (1, ranks):
+        sentences.append(f"vLLM deals experts to all {ranks:g} ranks of a worker; ep{x.expert:g} is SGLang's to say")
+    if server.experts and x.data > 1 and x.expert > 1:
+        sentences.append(
+            "vLLM counts --max-num-seqs and --max-num-batched-tokens per data-parallel rank, SGLang divides its totals"
+        )
+    if x.data > 1 and x.tensor > 1 and not x.ffn:
+        sentences.append(
+            f"TensorRT-LLM has attention data-parallel on all {ranks:g} ranks or on none: its command on all"
+        )
+    if server.experts and x.expert > 1 and server.experts % float(x.expert):
+        spare = redundant_experts(server.experts, int(x.expert))
+        sentences.append(f"{server.experts} experts do not divide by {x.expert:g}: {spare} of them have a second copy")
     return sentences
 
 

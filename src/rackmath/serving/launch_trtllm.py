@@ -7,8 +7,10 @@ Flags are those of ``tensorrt_llm/commands/serve.py`` at commit 00209af: its whe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
 
+from rackmath.engine import Layout
 from rackmath.serving.engines import launched_max_num_seqs
 from rackmath.serving.launch import OWN, TEXT, LaunchedWorker, Place
 from rackmath.serving.startup.rules import launch_fraction
@@ -17,9 +19,16 @@ PROXY_FILE = "trtllm-pools.yml"
 """Settings of the proxy before two pools."""
 
 
+def _on_all_ranks(layout: Layout) -> Layout:
+    """The layout with its attention data-parallel on all ranks where it is on some: there is no other."""
+    if layout.data == 1 or layout.ffn:
+        return layout
+    return replace(layout, tensor=1, data=layout.tensor * layout.data)
+
+
 def trtllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
     """Command for one worker of TensorRT-LLM; over several boxes it is started on the first, by MPI."""
-    x, at = server.layout, place or Place()
+    x, at = _on_all_ranks(server.layout), place or Place()
     if at.boxes and at.rank:
         return f": started from {at.boxes[0]} by mpirun"
     flags = [f"trtllm-serve {server.model}", "--backend pytorch"]
