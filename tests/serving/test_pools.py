@@ -206,5 +206,11 @@ def test_each_pool_holds_what_it_is_launched_with() -> None:
         assert reader >= layouts[1].data
         limits = Limits(time_to_first_token=1e9, time_per_output_token=1e9)
         full = ending(system, WORK, limits, space, result, int(i))
-        assert full.stopped_by in ("memory", "number of sequences that the engine takes")
+        shares = {
+            "memory": p.batch[i] / writer,
+            "number of sequences that the engine takes": 0.0,
+            "capacity of the prefill workers": p.reading[i],
+        }
+        assert full.stopped_by == max(shares, key=lambda name: shares[name])
+        assert full.use == pytest.approx(max(shares.values()))
         assert full.use <= 1

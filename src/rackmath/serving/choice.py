@@ -148,7 +148,7 @@ def loses_by(winner: Mapping[str, float], loser: Mapping[str, float], count: int
 def ending(
     system: System, work: PlanWorkload, limits: Limits, space: Space, search: SearchResult, place: int
 ) -> Ending:
-    """What stops a point from running a larger batch: the limit, memory or engine's own number that is used most."""
+    """What stops a point from a larger batch: the limit, memory, engine's own number or pool that is used most."""
     p = search.points
     architecture = space.variants[int(p.variant[place])].architecture
     layout = search.layouts[int(p.layout[place])]
@@ -161,6 +161,7 @@ def ending(
         "time per output token": float(p.time_per_output_token[place]) / limits.time_per_output_token,
         "memory": sequences / max(float(room), 1.0),
         "number of sequences that the engine takes": sequences / most_sequences(space.engine),
+        "capacity of the prefill workers": float(p.reading[place]),
     }
     name = max(shares, key=lambda n: shares[n])
     return Ending(stopped_by=name, use=shares[name])
