@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,33 @@ def test_only_numbers_that_the_model_has() -> None:
     assert "model.layers" in rows
     assert "model.experts" not in rows
     assert {key for key in rows if key.startswith("model.")} <= {f"model.{name}" for name in NAMES}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "estimate llama-3.1-8b --on h100-sxm --gpus 1 --batch 8 --context 2000",
+        "plan llama-3.1-8b --on h100-sxm --gpus 2 --input 1000 --output 100 --tpot 0.02",
+        "train llama-3.1-8b --on h100-sxm --gpus 64 --tokens 1T",
+        "memory llama-3.1-8b --on h100-sxm --gpus 1",
+    ],
+)
+def test_all_outcomes_of_every_command_are_numbers_of_its_answer(words: str) -> None:
+    """A price follows no other number than the dollars, where there are any."""
+    result = CliRunner().invoke(cli, ["explore", *words.split(), "--json"], catch_exceptions=False)
+    facts = json.loads(result.stdout)
+    assert facts["outcomes"]
+    assert all(value is not None and value > 0 for value in facts["outcomes"].values())
+    by_price = next(row for row in facts["elasticities"] if row["number"] == "price")
+    for name in facts["outcomes"]:
+        assert by_price[name] == pytest.approx(1.0 if "$" in name else 0.0, abs=1e-5), name
+
+
+def test_a_plan_that_keeps_no_limit_has_no_outcomes() -> None:
+    request = request_of_words(
+        ["plan", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", "--input", "1k", "--output", "100", "--tpot", "1us"]
+    )
+    assert set(outcomes(request).values()) == {None}
 
 
 def test_a_search_for_the_fewest_accelerators_is_not_followed() -> None:

@@ -33,7 +33,7 @@ OUTCOMES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "tokens/s per accelerator": ("best", "tokens_per_second_per_gpu"),
             "time per token": ("best", "time_per_output_token"),
             "$ per M tokens": ("best", "usd_per_million_output_tokens"),
-            "J per token": ("best", "energy", "joules_per_token"),
+            "J per token": ("energy", "joules_per_token"),
         },
         "TrainRequest": {"days": ("days",), "$": ("usd",), "MFU": ("mfu",), "MWh": ("energy_mwh",)},
         "MemoryRequest": {"tokens of cache": ("cache_tokens",), "requests at once": ("concurrency",)},
