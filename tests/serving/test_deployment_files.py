@@ -72,6 +72,19 @@ def test_files_hold_to_what_is_published(
         assert not any(flag.startswith("--tensor-parallel-size") for flag in decode["containers"][0]["args"])
 
 
+def test_llm_d_s_chart_counts_no_stages() -> None:
+    """It writes the width of tensor parallelism as the flag, and as the accelerators of a pod unless these are stated."""
+    made = documents([(replace(SERVER, layout=Layout(tensor=2, pipeline=4)), 1)])["llm-d-values.yaml"]["decode"]
+    (container,) = made["containers"]
+    assert made["parallelism"] == {"tensor": 2, "data": 1, "dataLocal": 1, "workers": 1}
+    args = container["args"]
+    assert args[args.index("--pipeline-parallel-size") + 1] == "4"
+    assert container["resources"] == {name: {"nvidia.com/gpu": "8"} for name in ("limits", "requests")}
+    text = deployment_files("sample", [(replace(SERVER, layout=Layout(tensor=2, pipeline=4)), 1)], H100).text
+    assert "&id" not in text["llm-d-values.yaml"]
+    assert "resources" not in documents([(SERVER, 1)])["llm-d-values.yaml"]["decode"]["containers"][0]
+
+
 def test_a_field_that_does_not_exist_fails() -> None:
     """The schemas are closed: what no program reads is refused, at every depth."""
     made = documents([(SERVER, 1)])

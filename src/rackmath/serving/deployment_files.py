@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from rackmath.engine import Layout
 from rackmath.hardware import System
 from rackmath.serving.launch import LaunchedWorker, Place, one_each, vllm_command
 from rackmath.serving.launch_boxes import FRONT, box_size
@@ -194,7 +195,7 @@ def llmd_values(name: str, workers: Sequence[tuple[LaunchedWorker, int]]) -> dic
             "create": True,
             "replicas": many,
             "parallelism": {
-                "tensor": int(server.layout.tensor * server.layout.pipeline),
+                "tensor": int(server.layout.tensor),
                 "data": int(server.layout.data),
                 "dataLocal": int(server.layout.data),
                 "workers": 1,
@@ -216,7 +217,15 @@ def _llmd_container(server: LaunchedWorker, port: int) -> dict[str, Any]:
         "env": [pod, channel] if server.role else [],
         "ports": [{"containerPort": at, "protocol": "TCP"} for at in (port, *([_NIXL_PORT] if server.role else []))],
         "mountModelVolume": True,
+        **_resources_of_stages(server.layout),
     }
+
+
+def _resources_of_stages(layout: Layout) -> dict[str, Any]:
+    """Accelerators of a pod with pipeline stages, of which the chart knows nothing: it counts ranks of one stage."""
+    if layout.pipeline == 1:
+        return {}
+    return {"resources": {name: {"nvidia.com/gpu": str(int(layout.gpus))} for name in ("limits", "requests")}}
 
 
 def dynamo_yaml(name: str, workers: Sequence[tuple[LaunchedWorker, int]], system: System) -> str:
