@@ -82,6 +82,27 @@ def test_jumps_are_exact(system: tuple[Arrivals, Batching], images: float) -> No
     assert list(found["dropped"]) == [one.dropped for one in one_by_one]
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_steps_that_outgrow_their_interval_take_two(count: int) -> None:
+    """Attention to a growing context makes a step longer than the interval in the middle of an answer."""
+    work = Arrivals(
+        arrival=0.053 * np.arange(count), prompt=np.full(count, 10, np.int32), output=np.full(count, 300, np.int32),
+        rank=np.zeros(count, np.int32),
+    )  # fmt: skip
+    batching = Batching(
+        policy="fixed-interval", period=0.02, max_num_seqs=4, max_num_batched_tokens=64, block=4, memory=4000
+    )
+    table = times(4, 64, slope=1e-4)
+    found = simulate(work, table, batching=batching, kv_bytes=KV).requests
+    one_by_one = [
+        One(name=i, arrival=float(q["arrival"]), prompt=10, steps=299, growth=1.0, rank=0) for i, q in enumerate(found)
+    ]
+    Reference(table, batching, swap=4 * KV / batching.host).serve(one_by_one)
+    assert found["finish"] == pytest.approx([one.finish for one in one_by_one], rel=1e-9)
+    # One step an interval at first, one in two or three at the end.
+    assert found["finish"][0] > 300 * 0.02 * 1.5
+
+
 @settings(max_examples=300, deadline=None)
 @given(system=systems(limited=False), per=st.integers(1, 3), words=st.integers(1, 3), seed=st.integers(0, 1000))
 def test_prefixes_share_the_memory_of_running_requests(

@@ -136,6 +136,27 @@ def test_prefixes_are_reused_as_they_were(random: np.random.Generator) -> None:
     assert np.median(ages[1]) == pytest.approx(10, abs=1)
 
 
+def test_what_all_begin_with_is_nobody_s_to_go_on_from() -> None:
+    """Nine blocks, three of all requests; every second goes on for two more as the one before: two of six in half."""
+    count = 400
+    ids = [
+        [0, 1, 2, *(1000 + 10 * (i - i % 2) + k for k in range(2)), *(10**6 + 10 * i + k for k in range(4))]
+        for i in range(count)
+    ]
+    work = Arrivals(
+        arrival=np.arange(count) * 1.0, prompt=np.full(count, 9 * 64, np.int32), output=np.full(count, 10, np.int32),
+        rank=np.zeros(count, np.int32), start=np.arange(0, 9 * count + 1, 9).astype(np.int64),
+        blocks=np.concatenate(ids).astype(np.int64), block=64,
+    )  # fmt: skip
+    prefixes = fit_traffic(work).prefixes
+    assert prefixes is not None
+    assert (prefixes.common, prefixes.common_share) == (3, 1.0)
+    reuse = prefixes.reuse[0]
+    assert (reuse.longest, reuse.share) == (6.0, 0.5)
+    assert reuse.part == pytest.approx([1 / 3] * len(reuse.part))
+    assert reuse.age == pytest.approx([1.0] * len(reuse.age))
+
+
 def test_reuse_against_comparing_every_pair(random: np.random.Generator) -> None:
     work = with_prefixes(random, 60)
     parts = [work.blocks[a:b].tolist() for a, b in zip(work.start[:-1], work.start[1:], strict=True)]
