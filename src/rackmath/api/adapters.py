@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
 from rackmath.api import kinds
-from rackmath.api.fields import Option
+from rackmath.api.fields import Option, refuse_without
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.adapter_weights import adapter_params
@@ -64,11 +64,10 @@ class AdapterFields:
 def adapters_of(r: AdapterFields) -> Adapters | None:
     """The adapters of a request; None without any.
 
-    Errors: :class:`InputError` for numbers out of range.
+    Errors: :class:`InputError` for numbers out of range, and for what says nothing without adapters.
     """
     if r.adapters is None:
-        if r.max_loras is not None:
-            raise InputError("--max-loras", r.max_loras, "says nothing without --adapters")
+        refuse_without(r, "--adapters", *(f.name for f in fields(AdapterFields)))
         return None
     return Adapters(
         rank=r.max_lora_rank,

@@ -102,6 +102,17 @@ def read_fields(request: Any) -> None:
             object.__setattr__(request, entry.name, entry.option.kind.read(value, entry.typed))
 
 
+def refuse_without(request: Any, base: str, *names: str) -> None:
+    """Refuse fields that are not at their defaults and say nothing where ``base``, an option, is left out.
+
+    Errors: :class:`InputError` for the first of them.
+    """
+    for entry in _fields_of_record(request):
+        value = getattr(request, entry.name)
+        if entry.name in names and value != entry.default:
+            raise InputError(entry.typed, value, f"says nothing without {base}")
+
+
 def field_named(request: type, name: str) -> Field | None:
     """A field by its own name or by one of its options, with or without hyphens before it; ``_`` stands for ``-``."""
     option_name = name.strip().lstrip("-").replace("_", "-")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from rackmath.api import kinds
 from rackmath.api.adapters import adapter_note, with_adapters
-from rackmath.api.fields import Option
+from rackmath.api.fields import Option, refuse_without
 from rackmath.api.routing import ServedFields, eager_note, routing_note, with_routing
 from rackmath.api.subjects import load_model
 from rackmath.engine.encoding import TP_MODES
@@ -60,6 +60,10 @@ def served_model(r: PromptFields, model: str | Architecture, system: System) -> 
     Errors: :class:`InputError` for what the model does not have, and for images and clips that are none.
     """
     architecture = with_routing(with_adapters(load_model(model), r, system), r)
+    if not r.images:
+        refuse_without(r, "--images", "image_size")
+        if not r.audio:
+            refuse_without(r, "--images or --audio", "mm_encoder_tp_mode")
     return with_sound(architecture, r) if r.audio else with_images(architecture, r)
 
 
