@@ -154,6 +154,36 @@ def test_a_value_that_cannot_be_meant_is_refused_by_name(field: str, value: obje
     assert str(refused.value).startswith(said)
 
 
+NEEDS: list[tuple[str, str, str]] = [
+    (f"simulate llama-3.1-8b --on h100-sxm --gpus 1 --poisson 5 --input 500 --output 50 {option}", option.split()[0], needed)
+    for option, needed in (
+        ("--think-time 5", "--users"), ("--turn-tokens 100", "--turns"), ("--limit 10", "--trace"), ("--repair", "--trace"),
+        ("--day-start 6h", "--diurnal-amplitude"), ("--period 0.5", "--policy fixed-interval"), ("--ttl 9", "--eviction ttl"),
+        ("--repair-time 9", "--mtbf"), ("--scale-on queue", "--scale-to"), ("--scale-target 9", "--scale-to"),
+        ("--scale-interval 9", "--scale-to"), ("--scale-down-after 9", "--scale-to"), ("--max-unavailable 2", "--upgrade-at"),
+        ("--startup 9", "--scale-to or --upgrade-at"), ("--image-size 64x64", "--images"),
+    )
+] + [
+    (f"estimate llama-3.1-8b --on h100-sxm --batch 1 --context 500 {option}", option.split()[0], needed)
+    for option, needed in (
+        ("--max-lora-rank 8", "--adapters"), ("--adapter-skew 1", "--adapters"), ("--adapter-share 0.5", "--adapters"),
+        ("--lora-target-modules q_proj", "--adapters"), ("--max-loras 3", "--adapters"),
+        ("--mm-encoder-tp-mode data", "--images or --audio"),
+    )
+] + [
+    (f"prices agent claude-sonnet-4-5 {option}", option.split()[0], "--own-model")
+    for option in ("--layout tp1", "--weights fp8", "--kv fp8", "--batch 4", "--engine sglang", "--grid 400g")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "option", "needed"), NEEDS)
+def test_an_option_that_says_nothing_without_another_is_refused(words: str, option: str, needed: str) -> None:
+    refused = CliRunner().invoke(cli, words.split()).exception
+    assert isinstance(refused, InputError)
+    assert str(refused).startswith(f"{option} = ")
+    assert str(refused).endswith(f"says nothing without {needed}") or needed in str(refused)
+
+
 @given(st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=8))
 def test_no_value_gets_through_unread(number: float, text: str) -> None:
     for value in (number, text):

@@ -12,7 +12,7 @@ import numpy as np
 from rackmath import units
 from rackmath.api import kinds, options
 from rackmath.api.energy import energy_of_run
-from rackmath.api.fields import Option, read_fields
+from rackmath.api.fields import Option, read_fields, refuse_without
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.caching.sessions import Session, turns
@@ -98,6 +98,8 @@ def run_agent(r: AgentRequest) -> Result:
         raise InputError("--sessions", r.sessions, "write a positive number of sessions per day")
     if (r.own_model is None) != (r.on is None):
         raise InputError("--own-model", r.own_model, "give --own-model MODEL and --on SYSTEM together")
+    if r.own_model is None:
+        refuse_without(r, "--own-model", "layout", "weights", "kv", "batch", "engine", "usd_per_gpu_hour", "grid")
     session = Session(
         turns=r.turns,
         instructions=r.instructions,

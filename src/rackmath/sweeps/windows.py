@@ -67,9 +67,8 @@ def windows_of(r: SimulateRequest, count: int) -> list[dict[str, Any]]:
         arrivals = arrivals_until(r, begin + lead + length) - arrivals_until(r, begin)
         # So many more that the load goes on beyond the end, whatever is drawn.
         requests = ceil(arrivals + 6 * sqrt(arrivals) * max(r.interarrival_cv, 1.0) + LEAST)
-        part = replace(
-            r, requests=requests, day_start=(r.day_start + begin) % DAY, seed=(r.seed + 7_919 * (i + 1)) % 2**63
-        )
+        day_start = (r.day_start + begin) % DAY if r.diurnal_amplitude else r.day_start
+        part = replace(r, requests=requests, day_start=day_start, seed=(r.seed + 7_919 * (i + 1)) % 2**63)
         result.append({"request": plain_fields(part), "lead": lead, "length": length})
     return result
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from rackmath.api import kinds
-from rackmath.api.fields import Option
+from rackmath.api.fields import Option, refuse_without
 from rackmath.api.images import PromptFields
 from rackmath.api.simulation.tiers import store_rate
 from rackmath.errors import InputError
@@ -79,8 +79,16 @@ class FleetFields(PromptFields):
 def check_fleet(r: FleetFields) -> None:
     """Refuse what a fleet cannot do.
 
-    Errors: :class:`InputError` for fields that need another one.
+    Errors: :class:`InputError` for fields that need another one, and that say nothing without it.
     """
+    if r.mtbf is None:
+        refuse_without(r, "--mtbf", "repair_time")
+    if r.scale_to is None:
+        refuse_without(r, "--scale-to", "scale_on", "scale_target", "scale_interval", "scale_down_after")
+    if r.upgrade_at is None:
+        refuse_without(r, "--upgrade-at", "max_unavailable")
+    if r.scale_to is None and r.upgrade_at is None:
+        refuse_without(r, "--scale-to or --upgrade-at", "startup")
     if r.weights_from is not None and r.scale_to is None and r.upgrade_at is None:
         way_out = "add --scale-to or --upgrade-at, without which no replica starts"
         raise InputError("--weights-from", r.weights_from, way_out)

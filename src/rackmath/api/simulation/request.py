@@ -11,6 +11,7 @@ from rackmath.api.fields import Option, read_fields
 from rackmath.api.lists import numbers
 from rackmath.api.rates import TokenRate, requests_per_second
 from rackmath.api.simulation.fleet_fields import FleetFields, check_fleet
+from rackmath.api.simulation.needless import refuse_needless
 from rackmath.api.simulation.traffic import TRACE, TrafficRequest
 from rackmath.errors import InputError
 from rackmath.hardware import System
@@ -250,6 +251,7 @@ class SimulateRequest(FleetFields):
             if limit is not None and not limit > 0:
                 raise InputError(field, limit, "write a positive time")
         check_fleet(self)
+        refuse_needless(self)
 
     @property
     def scheduler(self) -> Scheduler:
