@@ -171,6 +171,11 @@ NEEDS: list[tuple[str, str, str]] = [
         ("--mm-encoder-tp-mode data", "--images or --audio"),
     )
 ] + [
+    (f"train budget --law hoffmann --params 7B --tokens 1T {option}", option.split()[0], "--model")
+    for option in ("--gpus 8", "--serving-gpus 4", "--prompt 100", "--answer 100")
+] + [
+    ("train pipeline --schedule zb-h1 --stages 4 --microbatches 8 --passes 3", "--passes", "--schedule round-robin")
+] + [
     (f"prices agent claude-sonnet-4-5 {option}", option.split()[0], "--own-model")
     for option in ("--layout tp1", "--weights fp8", "--kv fp8", "--batch 4", "--engine sglang", "--grid 400g")
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from rackmath.api import kinds, options
 from rackmath.api.energy import NOTE, energy_of_parts, energy_of_run
-from rackmath.api.fields import Option, read_fields
+from rackmath.api.fields import Option, read_fields, refuse_without
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.api.training_rates import PLAIN, Efficiency, efficiency
@@ -92,7 +92,9 @@ def run_budget(r: BudgetRequest) -> Result:
         return Result(request=r, facts=published(scaling_law))
     system = None if r.on is None else system_of(r.on)
     use = PLAIN
-    if r.model is not None:
+    if r.model is None:
+        refuse_without(r, "--model", "gpus", "serving_gpus", "prompt", "answer")
+    else:
         if system is None:
             raise InputError("--model", r.model, "name the accelerators as well: --on SYSTEM")
         use = efficiency(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from rackmath.api import kinds
-from rackmath.api.fields import Option, read_fields
+from rackmath.api.fields import Option, read_fields, refuse_without
 from rackmath.api.result import Result
 from rackmath.errors import InputError
 from rackmath.training.pipelines import NAMES, StageTimes, Timeline, execute, round_robin, run
@@ -77,6 +77,7 @@ def run_pipeline(r: PipelineRequest) -> Result:
     if r.schedule == _ROUND_ROBIN:
         timeline = execute(round_robin(r.stages, r.microbatches, r.passes), times)
     else:
+        refuse_without(r, f"--schedule {_ROUND_ROBIN}", "passes")
         timeline = run(r.schedule, r.stages, r.microbatches, times, r.chunks, r.weight_share)
     return Result(request=r, facts=_facts(timeline, r.microbatches), details=timeline)
 

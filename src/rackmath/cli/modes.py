@@ -52,6 +52,8 @@ def modes(
     for field, value, low in (("--peak-to-mean", peak_to_mean, 1.0), ("--usd-per-kwh", usd_per_kwh, 0.0)):
         if not low <= value < 1e6:
             raise InputError(field, value, f"write a number of at least {low:g}")
+    if request.grid is not None:
+        raise InputError("--grid", request.grid, "leave it out: modes differ in dollars and watts here, not in CO2")
     question = question_of(request)
     inputs = (
         question.system,
