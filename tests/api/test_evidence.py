@@ -317,6 +317,13 @@ def test_a_plan_says_how_to_check_it(own: Path) -> None:
     )
 
 
+def test_what_the_bound_expects_has_no_range() -> None:
+    words = ["plan", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", "--input", "1000", "--output", "200"]
+    rows = said(*words, "--tpot", "0.03", "--ideal", "--verify")["verify"]["expected"]
+    assert len(rows) == 3
+    assert all(row["low"] == row["value"] == row["high"] for row in rows)
+
+
 @pytest.mark.parametrize("engine", ["trtllm", "sglang", "vllm", "llama.cpp"])
 @pytest.mark.parametrize(
     ("model", "system", "more"),

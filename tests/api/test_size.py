@@ -111,6 +111,16 @@ def test_the_answer_is_what_the_simulator_says() -> None:
     assert first["range"] == pytest.approx(list(result.ttft.p99_range or ()))
 
 
+def test_the_bound_has_no_range() -> None:
+    """No engine, no ends of its range: both are the answer, which is no more than an engine needs."""
+    limits = {"rate": 200, "ttft_p99": 0.5, "tpot_p95": 0.03, "one_pool": True}
+    bound, engine = (run_size(PlanRequest(**QUESTION, **limits, ideal=ideal)).facts for ideal in (True, False))
+    assert bound["accelerators_range"] == [bound["accelerators"]] * 2
+    assert bound["accelerators"] <= engine["accelerators"]
+    for row in bound["chosen"]["limits"]:
+        assert row["range"] == [row["value"]] * 2
+
+
 def test_more_requests_take_more(facts: dict[str, Any]) -> None:
     twice = run_size(PlanRequest(**QUESTION, rate=800, ttft_p99=0.5, tpot_p95=0.03)).facts
     assert twice["accelerators"] > facts["accelerators"]

@@ -112,8 +112,9 @@ def _expected(question: PlanQuestion, point: Mapping[str, Any], users: int, prom
         subject = f"the benchmark, simulated: {requests:,} requests of {users:,} users who begin together"
         for name in ("time_to_first_token", "time_per_output_token"):
             if facts[name] is not None:
-                low, high = facts[name]["mean_range"]
-                values[name] = _widened(values[name], facts[name]["mean"], low, high)
+                mean = facts[name]["mean"]
+                low, high = facts[name].get("mean_range", (mean, mean))
+                values[name] = _widened(values[name], mean, low, high)
         rate = facts["throughput"] / point["gpus"]
         values["tokens_per_second_per_gpu"] = _widened(values["tokens_per_second_per_gpu"], rate, rate, rate)
     except RackmathError as error:

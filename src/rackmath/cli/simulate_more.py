@@ -55,7 +55,7 @@ def largest_rate(request: SimulateRequest, percentile: str, where: RunLocation, 
         f"highest rate for {facts['model']} on {facts['system']} that keeps its limits at {percentile}",
         [
             ("rate", f"{rate['rate']:.4g} requests/s, {rate['low']:.4g} kept and {rate['high']:.4g} not"),
-            ("range", _capacity_range(rate)),
+            *([("range", _capacity_range(rate))] if any(rate["rate_range"]) else []),
             ("times the traffic given", f"{rate['scale']:.4g}"),
             *((name, f"{show(value, 's')} of {show(limit, 's')}") for name, value, limit in rate["at"]),
             ("throughput", f"{facts['throughput']:,.0f} tokens/s"),

@@ -341,6 +341,13 @@ def test_what_if_compares_values_on_the_same_traffic(tmp_path: Path) -> None:
     assert all("do not divide" in one["error"] for one in failing["runs"])
 
 
+def test_the_highest_rate_of_the_bound_has_no_range() -> None:
+    words = [*BASE, *SOME, "--ttft", "0.5", "--capacity", "p90", "--ideal"]
+    printed = " ".join(CliRunner().invoke(cli, words).stdout.split())
+    assert "that keeps its limits at p90" in printed
+    assert "requests/s, where every step" not in printed
+
+
 def test_the_highest_rate_keeps_its_limits_and_a_higher_one_does_not() -> None:
     found = run(*SOME, "--ttft", "0.5", "--tpot", "0.06", "--capacity", "p90")
     assert found["low"] < found["high"] <= 1.011 * found["low"]
