@@ -84,8 +84,9 @@ SLOW = (
 """Words of commands that take more than a moment: one case in twenty is theirs."""
 LEFT_OUT = ("board", "lab", "calibrate")
 """They serve, measure this machine, or run for minutes."""
-NONSENSE = re.compile(r"(?<![\w./-])[-+]?(?:nan|inf|infinity)(?![\w/-])", re.IGNORECASE)
-PROGRESS = re.compile(r"(?:simulate: [\d,]+ requests|plan: [\d,]+ configurations) in ")
+NONSENSE = re.compile(r"(?<![\w./-])(?<!to )[-+]?(?:nan|inf|infinity)(?![\w/-])", re.IGNORECASE)
+"""Numbers that are none; a claim of the lecture reaches "to infinity" in words."""
+PROGRESS = re.compile(r"(?:simulate: [\d,]+ requests|plan: [\d,]+ configurations) in |wrote ")
 
 
 class Hang(BaseException):
@@ -279,24 +280,47 @@ def line(random: Random) -> str:
     return typed(words)
 
 
+@lru_cache(maxsize=1)
+def golden() -> list[tuple[list[str], click.Command]]:
+    """The lines whose answers are kept, with the commands that they are of."""
+    from rackmath.cli.app import cli
+
+    context = click.Context(cli)
+    result: list[tuple[list[str], click.Command]] = []
+    for text in (ROOT / "tests/golden/commands.txt").read_text(encoding="utf-8").splitlines():
+        words, command = shlex.split(text, comments=True), cli
+        for word in words:
+            child = command.get_command(context, word) if isinstance(command, click.Group) else None
+            if child is None:
+                break
+            command = child
+        if words and words[0] not in LEFT_OUT:
+            result.append((words, command))
+    return result
+
+
+EXPLORED = ("estimate", "plan", "train", "memory")
+"""Commands whose answers ``explore`` follows."""
+
+
 def option(random: Random) -> str:
-    """A worked example with a plausible value of one option: each that the option names, or a number."""
+    """A line that is answered, with plausible values of up to three options: those that they name, or numbers."""
     quick, slow = examples()
-    words, command = random.choice(slow if random.random() < 0.1 else quick)
-    changes = [
-        [name, *value]
-        for parameter in command.params
-        if isinstance(parameter, click.Option) and parameter.name != "help"
-        for name in parameter.opts[:1]
-        for value in plausible(parameter)
-    ]
-    if not changes:
-        return ""
-    change = random.choice(changes)
-    if change[0] in words:
-        at = words.index(change[0])
-        words = words[:at] + words[at + len(change) :]
-    return typed([*words, *change])
+    part = random.random()
+    words, command = random.choice(golden() if part < 0.5 else slow if part < 0.55 else quick)
+    parameters = [p for p in command.params if isinstance(p, click.Option) and p.name != "help"]
+    for parameter in random.sample(parameters, min(len(parameters), random.choice((1, 1, 2, 3)))):
+        values, name = plausible(parameter), parameter.opts[0]
+        if not values:
+            continue
+        change = [name, *random.choice(values)]
+        if name in words:
+            at = words.index(name)
+            words = words[:at] + words[at + len(change) :]
+        words = [*words, *change]
+    if words[0] in EXPLORED and random.random() < 0.05:
+        words = ["explore", *(word for word in words if word != "--json")]
+    return typed(words)
 
 
 def plausible(parameter: click.Option) -> list[tuple[str, ...]]:
