@@ -155,8 +155,9 @@ def _keep(question: PlanQuestion, point: Mapping[str, Any], layout: Layout | Non
     if engine and engine not in _BENCHMARKED:
         columns["engine"] = engine
     if point["draft_tokens"]:
-        drafter = "mtp" if r.draft_model is None else "eagle" if r.draft_model == EAGLE3 else "draft"
-        columns |= {"speculative": drafter, "draft_tokens": f"{point['draft_tokens']:g}"}
+        default_source = "mtp" if question.architecture.mtp else "ngram"
+        source = default_source if r.draft_model is None else "eagle" if r.draft_model == EAGLE3 else "draft"
+        columns |= {"speculative": source, "draft_tokens": f"{point['draft_tokens']:g}"}
     if layout is not None:
         # Groups that hold all experts, and those of dense models, are servers of their own.
         shares_experts = layout.expert > layout.tensor
