@@ -88,7 +88,7 @@ def _factor(suffix: str, unit: str, text: object, field: str) -> float:
     if unit == "1" and suffix == "B":
         return 1e9
     raise InputError(
-        field, text, f"{suffix!r} is no {'factor' if unit == '1' else f'unit of {unit}'}: {_way_out(unit)}"
+        field, text, f"{suffix!r} is no {'suffix of a number' if unit == '1' else f'unit of {unit}'}: {_way_out(unit)}"
     )
 
 

@@ -159,13 +159,13 @@ def _keep(question: PlanQuestion, point: Mapping[str, Any], layout: Layout | Non
         source = default_source if r.draft_model is None else "eagle" if r.draft_model == EAGLE3 else "draft"
         columns |= {"speculative": source, "draft_tokens": f"{point['draft_tokens']:g}"}
     if layout is not None:
-        # Groups that hold all experts, and those of dense models, are servers of their own.
-        shares_experts = layout.expert > layout.tensor
-        copies = point["units"] * (1 if shares_experts else float(layout.data))
+        # Groups that share no experts are servers of their own.
+        groups = float(layout.expert_groups)
+        copies = point["units"] * float(layout.data) / groups
         columns |= {"tp": layout.tensor, "pp": layout.pipeline, "replicas": f"{copies:g}"}
         columns |= {"max_num_seqs": point["max_num_seqs"], "max_num_batched_tokens": f"{point['chunk']:g}"}
-        if shares_experts and layout.data > 1:
-            columns |= {"dp": layout.data, "dp_kind": "attention"}
+        if groups > 1:
+            columns |= {"dp": f"{groups:g}", "dp_kind": "attention"}
         if layout.expert > 1:
             columns["ep"] = layout.expert
     elif point["pools"] is not None:

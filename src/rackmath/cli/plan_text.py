@@ -117,6 +117,7 @@ def _chunk(point: Mapping[str, Any]) -> str:
 
 
 _COMMANDS = {"vllm": ("vllm", "sglang"), "sglang": ("sglang", "vllm")}
+"""Engines whose commands are printed in full, by the engine that is planned."""
 _NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 
 

@@ -116,7 +116,7 @@ def _beyond_attention_dp(layout: Layout, family: str) -> bool:
 
     Source: TensorRT-LLM's ``tensorrt_llm/mapping.py``, where ``dp_size`` is ``tp_size`` or 1.
     """
-    return family == "trtllm" and bool(layout.data > 1 and layout.tensor > 1 and layout.expert > layout.tensor)
+    return family == "trtllm" and bool(layout.tensor > 1 and layout.expert_groups > 1)
 
 
 def engine_layout(text: str, gpus: int | None, architecture: Architecture, family: str) -> Layout:

@@ -115,7 +115,7 @@ def one_each(server: LaunchedWorker) -> tuple[LaunchedWorker, int]:
     Groups of a dense model share nothing, and neither do those that hold all experts: they are servers of their own.
     """
     x = server.layout
-    if x.data == 1 or server.afd_part is not None or (server.experts and x.expert > x.tensor):
+    if x.data == 1 or server.afd_part is not None or (server.experts and x.expert_groups > 1):
         return server, 1
     alone = replace(x, data=1)
     return replace(server, layout=alone, batch=math.ceil(server.batch / float(x.data))), int(x.data)

@@ -20,7 +20,7 @@ PROXY_FILE = "trtllm-pools.yml"
 
 
 def _on_all_ranks(layout: Layout) -> Layout:
-    """The layout with its attention data-parallel on all ranks where it is on some: there is no other."""
+    """What TensorRT-LLM runs in place of a layout whose attention is data-parallel on some ranks: on all of them."""
     if layout.data == 1 or layout.ffn:
         return layout
     return replace(layout, tensor=1, data=layout.tensor * layout.data)

@@ -43,6 +43,7 @@ class Balance:
     steady: bool | None
     """Whether the queue does not grow; None where a run is too short to say."""
     is_closed: bool
+    """Whether users wait for an answer before they send again: answers count by their time in the window."""
 
     def counted(self, arrival: F, finish: F) -> F:
         """Part of each answer that is counted as served. (requests,)"""
