@@ -142,6 +142,20 @@ def test_training_prices_and_rows_are_the_commands() -> None:
         rows.explain("nobody")
 
 
+@pytest.mark.parametrize(("model", "gpus"), [("llama-3.1-405b", 16_384), ("llama-3.1-8b", 8), ("deepseek-v3", 2048)])
+def test_a_range_of_training_never_begins_under_the_bound(model: str, gpus: int) -> None:
+    system = rm.load_system("h100-sxm", gpus=gpus)
+    job = rm.train(model, system, tokens="1T", batch_tokens="16M")
+    ideal = rm.train(
+        model, system, tokens="1T", batch_tokens="16M", ideal=True, layout=job.facts["layout"],
+        context_parallel=int(job.facts["context_parallel"]), microbatch=int(job.facts["microbatch"]),
+        chunks=int(job.facts["chunks"]),
+    )  # fmt: skip
+    low = job.facts["range"][0] * job.facts["step_time"]
+    assert ideal.facts["step_time"] <= low < job.facts["step_time"]
+    assert ideal.facts["range"] == [1.0, 1.0]
+
+
 def test_a_prompt_shows_what_was_asked_for_in_a_screen(plan: rm.PlanResult) -> None:
     best = plan.best
     assert best is not None

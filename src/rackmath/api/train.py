@@ -14,13 +14,13 @@ from rackmath.api.shown import Shown
 from rackmath.api.subjects import Cluster, load_model, system_of
 from rackmath.api.summary import training_summary
 from rackmath.api.train_request import PRECISIONS, TrainRequest
+from rackmath.api.training_steps import step_spans
 from rackmath.engine import Layout, parse_layout
-from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
 from rackmath.figures import Figure, pictures
 from rackmath.figures.plotly import plotly_figure
 from rackmath.hardware import System
-from rackmath.io import catalogue, constants_file
+from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import total_params
 from rackmath.models.formats import weight_format
@@ -29,7 +29,7 @@ from rackmath.training.activations import repeated
 from rackmath.training.frozen import Frozen, frozen, with_one_adapter
 from rackmath.training.memory import TrainingMemory, training_memory
 from rackmath.training.options import Options, Recipe, all_options, divisible, options_of
-from rackmath.training.run import model_flops, reliability, step_times
+from rackmath.training.run import model_flops, reliability
 
 _DAY = 86_400.0
 _ENERGY = ("power_per_gpu", "energy_mwh", "energy_mwh_range", "kg_co2")
@@ -230,19 +230,13 @@ def _facts(
 ) -> dict[str, Any]:
     """The quickest option that fits; where none does, the one that needs least memory."""
     memory_use = training_memory(architecture, system, options, recipe)
-    losses, exposed_share, low, high = None, 0.0, 1.0, 1.0
-    if not r.ideal:
-        engine = constants_file.framework_of(architecture, system, r.framework, r.year)
-        losses = constants_file.losses_of(system, engine, "training")
-        exposed_share = constants_file.constants().value("exposed", engine)
-        low, high = constants_file.range_of(system, engine, "training")
-    timer = engine_timer(architecture, system, losses, two_batch=1.0)
     fits = np.broadcast_to(memory_use.fits, (len(options),))
     candidates = _taken(options, np.flatnonzero(fits)) if fits.any() else options
-    times = step_times(architecture, system, candidates, recipe, timer, exposed_share)
-    best = int(times.argmin()) if fits.any() else int(memory_use.total.argmin())
+    framework = None if r.ideal else r.framework
+    spans = step_spans(architecture, system, candidates, recipe, framework=framework, year=r.year)
+    best = int(spans.time.argmin()) if fits.any() else int(memory_use.total.argmin())
     at = int(np.flatnonzero(fits)[best]) if fits.any() else best
-    step = float(times[best])
+    step = float(spans.time[best])
     flops = model_flops(architecture, recipe.length)
     layout: Layout = options.layouts[at]
     rate = recipe.sequences * recipe.length / step
@@ -267,7 +261,7 @@ def _facts(
         "mfu": rate * flops / accelerators / peak,
         "hfu": rate * flops * (1 + again / 3) / accelerators / peak,
         "seconds": r.tokens / rate,
-        "range": [low, high],
+        "range": [float(spans.low[best]) / step, float(spans.high[best]) / step],
         **_memory(memory_use, at),
     }
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath.engine.timer import engine_timer
+from rackmath.api.training_steps import step_spans
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.io import constants_file
@@ -20,7 +20,7 @@ from rackmath.serving.token_costs import reading
 from rackmath.training.budget import READ, TRAIN
 from rackmath.training.memory import training_memory
 from rackmath.training.options import Recipe, all_options, divisible
-from rackmath.training.run import model_flops, step_times
+from rackmath.training.run import model_flops
 
 Span = tuple[float, float, float]
 """A time and the ends of its 90 % range."""
@@ -95,13 +95,11 @@ def trained(
     fits = np.broadcast_to(training_memory(plain, system, options, recipe).fits, (len(options),))
     if not fits.any():
         raise DoesNotFit(f"training {architecture.name} on {gpus} x {system.chip.name}", "use more --gpus")
-    engine = constants_file.framework_of(plain, system, framework, year)
-    timer = engine_timer(plain, system, constants_file.losses_of(system, engine, "training"), 1.0)
-    exposed_share = constants_file.constants().value("exposed", engine)
-    times = np.where(fits, step_times(plain, system, options, recipe, timer, exposed_share), np.inf)
-    seconds_per_token = float(times.min()) * gpus / (recipe.sequences * recipe.length)
-    low, high = constants_file.range_of(system, engine, "training")
-    return seconds_per_token, seconds_per_token * low, seconds_per_token * high
+    spans = step_spans(plain, system, options, recipe, framework=framework, year=year)
+    best = int(np.where(fits, spans.time, np.inf).argmin())
+    gpus_per_token = gpus / (recipe.sequences * recipe.length)
+    seconds, low, high = (float(ends[best]) * gpus_per_token for ends in (spans.time, spans.low, spans.high))
+    return seconds, low, high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

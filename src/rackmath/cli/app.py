@@ -129,15 +129,13 @@ def main(arguments: list[str] | None = None) -> None:
         _refuse(str(error))
     except click.exceptions.Abort:
         _refuse("interrupted: run the command again")
-    except click.NoSuchOption as error:
-        near = f" did you mean {', '.join(error.possibilities)}?" if error.possibilities else ""
-        _refuse(f"{error.option_name}: no such option,{near} see {_help(error)}")
-    except click.MissingParameter as error:
-        _refuse(f"{name_of(error)} is missing: give it, see {_help(error)}")
-    except click.BadParameter as error:
-        _refuse(f"{name_of(error)}: {error.message} See {_help(error)}")
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        status = 2
     except click.UsageError as error:
-        _refuse(f"{error.format_message()} See {_help(error)}")
+        from rackmath.cli.usage_errors import usage_line
+
+        _refuse(usage_line(error))
     except click.ClickException as error:
         _refuse(error.format_message())
     except BrokenPipeError:
@@ -161,17 +159,6 @@ def _answered(words: list[str]) -> Any:
 
 def _run(words: list[str]) -> Any:
     return cli.main(args=words, prog_name="rackmath", standalone_mode=False) or 0
-
-
-def name_of(error: click.BadParameter) -> str:
-    """Return the option as typed, or the argument in capitals."""
-    if isinstance(error.param, click.Option):
-        return error.param.opts[-1]
-    return (error.param.name or "argument").upper() if error.param else "argument"
-
-
-def _help(error: click.UsageError) -> str:
-    return f"`{error.ctx.command_path if error.ctx else 'rackmath'} --help`"
 
 
 def _refuse(line: str) -> NoReturn:

@@ -44,6 +44,7 @@ def request_options(
             return command(request, **values)
 
         called.request = request_made  # type: ignore[attr-defined]
+        called.fields = fields  # type: ignore[attr-defined]
         called.__doc__, called.__name__ = command.__doc__, command.__name__
         # Options of the command's own stand behind those of the request.
         called.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
