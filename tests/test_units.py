@@ -63,3 +63,11 @@ def test_times_are_read_back(value: float) -> None:
 )
 def test_parameters_round_into_the_larger_unit(value: float, text: str) -> None:
     assert short_count(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(7199.0, "7199 s"), (7200.0, "2 h"), (21_319.0, "5.92 h"), (172_799.0, "48 h"), (172_800.0, "2 days"), (5.29e6, "61.2 days")],
+)  # fmt: skip
+def test_long_times_are_shown_in_hours_and_days(seconds: float, text: str) -> None:
+    assert show(seconds, "s") == text

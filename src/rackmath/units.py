@@ -19,6 +19,8 @@ _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0
 _SMALL = {"m": 1e-3, "u": 1e-6, "n": 1e-9}
 _TEXT = re.compile(r"^\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?:/(\d+(?:\.\d+)?))?(?![\d.])\s*(.*?)\s*$")
 _DAY = 86400.0
+_LONG = ((_DAY, "days"), (3600.0, "h"))
+"""Units of times that are shown, from two of them on. [s]"""
 
 _BASES: dict[str, dict[str, float]] = {
     "B": {"B": 1.0, "b": 0.125, "bit": 0.125},
@@ -106,7 +108,7 @@ def _finite(value: float, text: object, field: str) -> float:
 
 
 def show(value: float, unit: str = "", digits: int = 3) -> str:
-    """Write a number with a metric prefix: ``show(3.35e12, "B/s")`` is ``"3.35 TB/s"``."""
+    """Write a number with a metric prefix: ``show(3.35e12, "B/s")`` is ``"3.35 TB/s"``; long times in hours or days."""
     if value != value:
         return "-"
     if value in (float("inf"), float("-inf")):
@@ -124,8 +126,9 @@ def show(value: float, unit: str = "", digits: int = 3) -> str:
         (1e12, "T"),
         (1e15, "P"),
     ]
-    if unit in ("s",) and value >= 1:
-        return f"{_rounded(value, digits)} s"
+    if unit == "s" and value >= 1:
+        size, name = next(((size, name) for size, name in _LONG if value >= 2 * size), (1.0, "s"))
+        return f"{_rounded(value / size, digits)} {name}"
     low = -9 if unit == "s" else -3 if unit == "W" else 0
     size = abs(value)
     scale, prefix = next(

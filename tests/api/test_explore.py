@@ -74,6 +74,17 @@ def test_all_outcomes_of_every_command_are_numbers_of_its_answer(words: str) -> 
         assert by_price[name] == pytest.approx(1.0 if "$" in name else 0.0, abs=1e-5), name
 
 
+def test_a_row_says_where_another_deployment_is_best() -> None:
+    """A price changes no choice; a model twice as deep needs more cards or another layout."""
+    words = "plan llama-3.1-70b --on h100-sxm --gpus 8 --input 1000 --output 300"
+    rows = elasticities(request_of_words(words.split()))
+    assert not rows["price"]["another_deployment"]
+    assert rows["model.layers"]["another_deployment"]
+    words = "estimate llama-3.1-8b --on h100-sxm --gpus 2 --layout tp2,ep1,pp1,dp1 --batch 8 --context 2k"
+    fixed = request_of_words(words.split())
+    assert not any(row["another_deployment"] for row in elasticities(fixed).values())
+
+
 def test_a_plan_that_keeps_no_limit_has_no_outcomes() -> None:
     request = request_of_words(
         ["plan", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", "--input", "1k", "--output", "100", "--tpot", "1us"]

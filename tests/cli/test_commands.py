@@ -428,3 +428,14 @@ def test_empty_lists_and_zeros_get_one_line(capsys, tmp_path, call: list[str]) -
     status, out, err = run(capsys, *call, *more)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_reader_may_go_away_before_the_end() -> None:
+    """As ``head`` does: a table that nobody reads to its end is no error."""
+    words = [sys.executable, "-m", "rackmath", "systems"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        error = process.stderr.read()
+    assert (process.returncode, error) == (0, b"")

@@ -182,6 +182,5 @@ def _offers(
     if not has_price and speed is None:
         raise InputError("MODEL", "", "name a model, a table, or give --input, --output or --speed")
     year = units.decimal_year(at) if at else None
-    return [
-        [Offer(model="given", provider="given", input=values[0], cached_input=values[1], output=values[2], year=year)]
-    ]
+    ask, cached, answer = values
+    return [[Offer(model="the model", provider="the offer", input=ask, cached_input=cached, output=answer, year=year)]]

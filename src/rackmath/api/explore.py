@@ -41,6 +41,16 @@ OUTCOMES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """What is followed of the answer to each kind of request, and where its JSON has it."""
 
+_DEPLOYMENT: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
+    {
+        "EstimateRequest": (("layout",),),
+        "PlanRequest": tuple(("best", key) for key in ("layout", "units", "pools", "weights", "kv", "draft_tokens")),
+        "TrainRequest": tuple((key,) for key in ("layout", "context_parallel", "microbatch", "recompute", "sharded")),
+        "MemoryRequest": (("layout",),),
+    }
+)
+"""What an answer has chosen: where it differs, outcomes jump."""
+
 _STEP = 1.1
 """Factor by which a number of the hardware is raised and lowered."""
 _DOUBLE = 2.0
@@ -58,6 +68,11 @@ def outcomes(request: Any) -> dict[str, float | None]:
 
     Errors: :class:`InputError` for a kind of request that is not followed; those of the request.
     """
+    return _followed(request)[0]
+
+
+def _followed(request: Any) -> tuple[dict[str, float | None], list[Any]]:
+    """Outcomes of an answer, and the deployment that it has chosen."""
     kind = type(request).__name__
     if kind not in OUTCOMES:
         names = ", ".join(name.removesuffix("Request").lower() for name in OUTCOMES)
@@ -66,13 +81,18 @@ def outcomes(request: Any) -> dict[str, float | None]:
         way_out = "the fewest accelerators are not followed: give --gpus, and limits on means alone"
         raise InputError("COMMAND", "plan", way_out)
     facts = answer(request).to_dict()
-    return {name: _at(facts, path) for name, path in OUTCOMES[kind].items()}
+    values = {name: _number(_at(facts, path)) for name, path in OUTCOMES[kind].items()}
+    return values, [_at(facts, path) for path in _DEPLOYMENT[kind]]
 
 
-def _at(facts: Any, path: Sequence[str]) -> float | None:
+def _at(facts: Any, path: Sequence[str]) -> Any:
     for key in path:
         facts = None if facts is None else facts[key]
-    return None if facts is None or not isfinite(facts) else float(facts)
+    return facts
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or not isfinite(value) else float(value)
 
 
 def changed(request: Any, key: str, value: str) -> Any:
@@ -114,9 +134,10 @@ def run_elasticities(request: Any, progress: Progress = _quiet) -> Result:
 
     An elasticity is the relative change of an outcome over that of the number: -1 halves the outcome where the number
     doubles. Numbers of the system are moved by a tenth to either side, those of the model doubled.
+    Where another deployment is best at such a value, the row says so: its outcomes jump from one to the other.
     Errors: those of the request itself; numbers that it has not, or cannot have otherwise, are named as left out.
     """
-    base = outcomes(request)
+    base, deployment = _followed(request)
     rows: list[dict[str, Any]] = []
     left_out: list[dict[str, str]] = []
     keys = [key for key in UNITS if key != "domain"]
@@ -125,23 +146,28 @@ def run_elasticities(request: Any, progress: Progress = _quiet) -> Result:
     for count, key in enumerate(keys):
         progress(f"explore: {count} of {len(keys)} numbers")
         try:
-            values = _elasticity(request, key, base)
+            row = _elasticity(request, key, base, deployment)
         except RackmathError as error:
             left_out.append({"number": key, "reason": str(error)})
             continue
-        rows.append({"number": key, **values})
+        rows.append({"number": key, **row})
     rows.sort(key=lambda row: -max((abs(row[name]) for name in base if row[name] is not None), default=0.0))
     facts = {"outcomes": base, "elasticities": rows, "left_out": left_out}
     return Result(request=request, facts=facts, draw=lambda: _tornado(request, facts))
 
 
-def _elasticity(request: Any, key: str, base: Mapping[str, float | None]) -> dict[str, float | None]:
+def _elasticity(
+    request: Any, key: str, base: Mapping[str, float | None], deployment: Sequence[Any]
+) -> dict[str, float | bool | None]:
+    """Elasticity of each outcome to a number, and whether another deployment is best where it is changed."""
+    here = (base, deployment)
     if key.startswith("model."):
-        above, below, distance = outcomes(changed(request, key, f"{_DOUBLE:g}x")), base, log(_DOUBLE)
+        above, below, distance = _followed(changed(request, key, f"{_DOUBLE:g}x")), here, log(_DOUBLE)
     else:
-        above, below = (outcomes(changed(request, key, f"{factor:.6g}x")) for factor in (_STEP, 1 / _STEP))
+        above, below = (_followed(changed(request, key, f"{factor:.6g}x")) for factor in (_STEP, 1 / _STEP))
         distance = 2 * log(_STEP)
-    return {name: _slope(above[name], below[name], distance) for name in base}
+    slopes = {name: _slope(above[0][name], below[0][name], distance) for name in base}
+    return {**slopes, "another_deployment": any(side[1] != deployment for side in (above, below))}
 
 
 def _slope(above: float | None, below: float | None, distance: float) -> float | None:

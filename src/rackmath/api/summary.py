@@ -136,7 +136,8 @@ def _days(days: float) -> str:
 
 
 def _cost(price: float | None, speed: float, of: str = "each accelerator") -> str:
-    return f"{speed:,.0f} tokens/s for {of}" if price is None else f"{price:.3g} $ per million tokens"
+    speed_text = f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}"
+    return f"{speed_text} tokens/s for {of}" if price is None else f"{price:.3g} $ per million tokens"
 
 
 def _stop(name: str) -> str:

@@ -62,10 +62,18 @@ def _show_elasticities(f: dict[str, Any], limit: int) -> None:
     rows = f["elasticities"] if limit == 0 else f["elasticities"][:limit]
     values = ", ".join(f"{name} {value:.4g}" for name, value in f["outcomes"].items() if value is not None)
     render.show_lines("now", [values])
+    jumps = any(row["another_deployment"] for row in rows)
     render.show_table(
         "elasticity: relative change of the outcome over that of the number, the strongest first",
         ["number", *(f">{name}" for name in names)],
-        [[row["number"], *("-" if row[name] is None else f"{row[name]:+.2f}" for name in names)] for row in rows],
+        [
+            [
+                f"{row['number']}{' *' if row['another_deployment'] else ''}",
+                *("-" if row[name] is None else f"{row[name]:+.2f}" for name in names),
+            ]
+            for row in rows
+        ],
+        note="* another deployment is best where this number is changed: outcomes jump to its own" if jumps else "",
     )
     render.show_lines("left out", (f"{row['number']}: {row['reason']}" for row in f["left_out"]))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.markup import escape
@@ -29,18 +29,28 @@ _recorder: ContextVar[Console | None] = ContextVar("_recorder", default=None)
 """Console that also keeps what is printed, while a page is made of it."""
 
 
+class _Console(Console):
+    """A console whose reader may go away before the end, as ``head`` does: that is no error."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Leave nothing to write when the process ends, and end."""
+        with suppress(SystemExit):
+            super().on_broken_pipe()
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Console on standard output; wide enough for a table where it is no terminal."""
     recorder = _recorder.get()
     if recorder is not None:
         return recorder
-    return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 120)
+    return _Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 120)
 
 
 @contextmanager
 def recording() -> Iterator[Console]:
     """A console of 120 letters that prints and keeps everything."""
-    recorder = Console(highlight=False, soft_wrap=False, width=120, record=True)
+    recorder = _Console(highlight=False, soft_wrap=False, width=120, record=True)
     token = _recorder.set(recorder)
     try:
         yield recorder

@@ -47,7 +47,7 @@ def show_result(facts: Mapping[str, Any]) -> None:
     pairs = [
         ("load", load_text(facts)),
         ("throughput", f"{facts['throughput']:,.0f} tokens/s while requests arrive"),
-        ("goodput", f"{facts['goodput']:.3g} requests/s within the limits, {facts['good_share']:.1%} of all"),
+        *goodput_pairs(facts),
         ("replicas", f"busy {facts['utilisation']:.0%} of their time, mean batch {facts['mean_batch']:.1f}"),
         (
             "cache",
@@ -77,6 +77,13 @@ def show_result(facts: Mapping[str, Any]) -> None:
     pairs.append(("simulated time", show(facts["span"], "s")))
     render.show_pairs("what it took", pairs)
     render.show_lines("assumed", facts["assumptions"])
+
+
+def goodput_pairs(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Requests within the limits, where there are limits."""
+    if not any(facts["limits"].values()):
+        return []
+    return [("goodput", f"{facts['goodput']:.3g} requests/s within the limits, {facts['good_share']:.1%} of all")]
 
 
 def _prefix_pairs(facts: Mapping[str, Any]) -> list[tuple[str, str]]:

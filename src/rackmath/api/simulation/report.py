@@ -129,6 +129,7 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "queue_growth": rates.growth,
         "leaves_limit_after": _leaves(r, rates, arrival, times),
         "requests_per_second": rates.served,
+        "limits": {"ttft": r.ttft, "tpot": r.tpot},
         "good_share": float(users.within_limits[sample].mean()),
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,

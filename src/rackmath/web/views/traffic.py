@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from rackmath.api.simulation.request import SimulateRequest
-from rackmath.cli.simulate_text import QUANTITIES, load_text
+from rackmath.cli.simulate_text import QUANTITIES, goodput_pairs, load_text
 from rackmath.errors import InputError
 from rackmath.serving.simulator.settings import POLICIES, ROUTERS
 from rackmath.units import show
@@ -81,7 +81,7 @@ def simulate(i: SimulateInputs) -> PageContent:
         ("replicas", ", ".join(f"{n} of {text}" for n, text in zip(f["replicas"], f["layout"], strict=True))),
         ("load", load_text(f)),
         ("throughput", f"{f['throughput']:,.0f} tokens/s while requests arrive"),
-        ("within the limits", f"{f['good_share']:.1%}, {f['goodput']:.3g} requests/s"),
+        *goodput_pairs(f),
         ("busy", f"{f['utilisation']:.0%} of the time, mean batch {f['mean_batch']:.1f}"),
         ("cost", _cost(f)),
     ]
