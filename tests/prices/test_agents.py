@@ -79,17 +79,23 @@ def test_own_hardware_is_the_engines_time_of_every_call() -> None:
     layout = parse_layout("tp1,dp2", None, model)
     calls = turns(replace(PLAIN, turns=3, think_time=60.0, keep=60.0))
     found = own_hardware(model, system, layout, calls, batch=16.0)
+
+    def reading(prompt: float, cached: float) -> float:
+        """In chunks of 8,192 tokens at most, all of one size."""
+        chunk = (prompt - cached) / max(np.ceil((prompt - cached) / 8192), 1)
+        return sum(
+            estimate(model, system, layout, batch=2, context=seen + chunk, cached_tokens=seen, phase="prefill").time
+            for seen in np.arange(cached, prompt - 1, chunk)
+        )
+
     wanted = 0.0
     for prompt, prefix, said in zip(calls.prompt, calls.prefix, calls.output, strict=True):
-        warm, cold = (
-            estimate(model, system, layout, batch=2, context=prompt, cached_tokens=c, phase="prefill").time
-            for c in (prefix, 0)
-        )
+        warm, cold = reading(prompt, prefix), reading(prompt, 0.0)
         step = estimate(model, system, layout, batch=16, context=prompt + said / 2).time
         # Two GPUs read two prompts at a time, and write 16 answers.
         wanted += calls.hit * warm + (1 - calls.hit) * cold + step * said * 2 / 16
     assert found.gpus == 2
-    assert found.seconds == pytest.approx(wanted, rel=1e-9)
+    assert found.seconds == pytest.approx(wanted, rel=1e-4)
     always = own_hardware(model, system, layout, replace(calls, hit=1.0), batch=16.0)
     assert always.seconds < found.seconds
 

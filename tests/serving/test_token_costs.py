@@ -12,6 +12,7 @@ from rackmath.errors import DoesNotFit, InputError
 from rackmath.io import catalogue
 from rackmath.models.totals import from_totals
 from rackmath.serving.contexts import cost_against_context
+from rackmath.serving.long_prompts import read_prompts
 from rackmath.serving.token_costs import Demand, reading
 
 H100 = catalogue.system("h100-sxm")
@@ -38,7 +39,7 @@ def test_found_tokens_cost_nothing_but_their_attention() -> None:
     assert half - none == pytest.approx(15_000 * attention, rel=0.01)
 
 
-@given(length=st.floats(600, 30_000), hit=st.floats(0, 0.9))
+@given(length=st.floats(600, 8192), hit=st.floats(0, 0.9))
 def test_reading_is_the_engine_s_time_over_new_tokens(length: float, hit: float) -> None:
     layout = parse_layout("tp2", 4, LLAMA)
     found = reading(LLAMA, H100, [layout], np.array([length]), np.ones(1), hit=hit)
@@ -47,6 +48,46 @@ def test_reading_is_the_engine_s_time_over_new_tokens(length: float, hit: float)
     step = estimate(LLAMA, H100, layout, batch=2 * many, context=length, cached_tokens=length - new, phase="prefill")
     assert found.seconds[0] == pytest.approx(float(step.time) * 4 / (2 * many * new), rel=1e-9)
     assert found.low[0] <= found.seconds[0] <= found.high[0]
+
+
+@pytest.mark.parametrize(("text", "gpus", "batch"), [("tp2", 2, 1), ("tp1,dp4", 4, 8), ("pp4", 4, 1), ("pp4", 4, 4)])
+@pytest.mark.parametrize("cached", [0, 12_000])
+def test_a_long_prompt_takes_its_chunks_one_after_the_other(text: str, gpus: int, batch: int, cached: int) -> None:
+    """Each chunk sees those before it; through stages every chunk but the first finds the pipeline full."""
+    layout, length, chunk = parse_layout(text, gpus, LLAMA), 60_000, 4000
+    whole = read_prompts(LLAMA, H100, layout, batch=batch, context=length, cached_tokens=cached, chunk=chunk)
+    chunks = (length - cached) / chunk
+    one_by_one = [
+        float(
+            estimate(LLAMA, H100, layout, batch=batch, context=seen + chunk, cached_tokens=seen, phase="prefill").time
+        )
+        for seen in range(cached, length, chunk)
+    ]
+    stages, own = float(layout.pipeline), min(batch / float(layout.data), float(layout.pipeline))
+    full = own / (own + stages - 1)
+    mean = float(np.mean(one_by_one))
+    assert whole.time == pytest.approx((chunks * full + 1 - full) * mean, rel=0.002)
+    assert whole.tokens == pytest.approx(batch * chunks * chunk)
+    assert sum(whole.terms.values()) == pytest.approx(whole.time_ideal)
+    last = estimate(LLAMA, H100, layout, batch=batch, context=length, cached_tokens=length - chunk, phase="prefill")
+    assert whole.memory.total == pytest.approx(last.memory.total)
+
+
+def test_a_short_prompt_is_one_pass() -> None:
+    layout = parse_layout("tp2,pp2", 4, LLAMA)
+    whole = read_prompts(LLAMA, H100, layout, batch=3.0, context=np.array([500.0, 8192.0]))
+    one = estimate(LLAMA, H100, layout, batch=3.0, context=np.array([500.0, 8192.0]), phase="prefill")
+    assert np.asarray(whole.time) == pytest.approx(np.asarray(one.time))
+    assert np.asarray(whole.memory.total) == pytest.approx(np.asarray(one.memory.total))
+
+
+def test_a_prompt_longer_than_its_activations_fit_is_read() -> None:
+    """A million tokens of activations fill a box; a chunk of them does not."""
+    model, system = catalogue.model("deepseek-v3"), catalogue.system("h200-sxm")
+    layout = parse_layout("tp1,pp8", 8, model)
+    whole = estimate(model, system, layout, batch=1, context=1e6, phase="prefill")
+    assert not whole.memory.fits
+    assert reading(model, system, [layout], np.array([1e6]), np.ones(1)).seconds[0] > 0
 
 
 def test_the_cheapest_layout_is_taken_and_none_that_does_not_fit() -> None:

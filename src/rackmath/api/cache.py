@@ -16,7 +16,7 @@ from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.caching.lifetimes import best_lifetime, pareto, ski_rental
 from rackmath.caching.tiers import LIFETIME, RECOMPUTE, TierCost, by_drain_time, cheapest, prompt_cost, tier_costs
-from rackmath.engine import estimate, parse_layout
+from rackmath.engine import parse_layout
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import MemoryTier, System
@@ -26,6 +26,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
 from rackmath.models.formats import cache_format
 from rackmath.models.requantise import requantise
+from rackmath.serving.long_prompts import read_prompts
 from rackmath.units import show
 
 PRODUCTS = {"5 minutes": 300.0, "30 minutes": 1800.0, "1 hour": 3600.0, "12 hours": 43_200.0}
@@ -92,10 +93,10 @@ def run_cache(r: CacheRequest) -> Result:
     losses = constants_file.losses_of(system, constants_file.engine_of(system, r.engine, r.year), "prompt pass")
     layout = r.layout or f"tp{min(system.domain, _WIDEST)}"
     spread = parse_layout(layout, None, architecture)
-    prompt = estimate(
-        architecture, system, spread, batch=spread.data, context=r.context, phase="prefill", losses=losses
+    prompt, alone = (
+        read_prompts(architecture, system, spread, batch=batch, context=r.context, losses=losses)
+        for batch in (spread.data, 1.0)
     )
-    alone = estimate(architecture, system, spread, batch=1.0, context=r.context, phase="prefill", losses=losses)
     group = float(prompt.gpus / spread.data)
     catalogue_tiers = catalogue.tiers()
     tier_names = names(r.tiers, "--tiers") or list(catalogue_tiers)

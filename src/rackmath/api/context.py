@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -12,15 +13,17 @@ from rackmath.api.energy import energy_of_tokens
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import system_of
-from rackmath.engine import Losses, estimate
-from rackmath.engine.layout import stack_layouts
+from rackmath.engine import Losses
+from rackmath.engine.layout import Layout, stack_layouts
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
 from rackmath.io import catalogue, constants_file
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
+from rackmath.models.architecture import Architecture
 from rackmath.serving.contexts import ContextCost, cost_against_context
 from rackmath.serving.engines import engine_layouts, micro_batch_tokens
+from rackmath.serving.long_prompts import read_prompts
 from rackmath.serving.points import Array
 from rackmath.serving.token_costs import reading
 from rackmath.serving.variants import as_read
@@ -94,23 +97,20 @@ def _model_facts(
     layouts = engine_layouts(model, r.gpus, family)
     try:
         curve = cost_against_context(model, system, r.gpus, contexts, slowest=r.slowest, losses=losses, family=family)
-        busy = reading(model, system, layouts, contexts[:1], np.ones(1), losses=reads).layout
     except DoesNotFit as error:
         return {"model": name, "contexts": contexts, "fits": False, "reason": str(error), "warnings": list(notes)}
-    prompt_passes = estimate(
+    prompt_passes = read_prompts(
         model,
         system,
         stack_layouts(layouts, 2),
         batch=1.0,
         context=contexts,
-        phase="prefill",
         piece=micro_batch_tokens(family),
         losses=reads,
     )
     usable = np.where(np.isnan(curve.gpu_seconds) | ~np.asarray(prompt_passes.memory.fits).any(axis=0), np.nan, 1.0)
     quickest = np.where(np.asarray(prompt_passes.memory.fits), np.asarray(prompt_passes.time), np.inf).min(axis=0)
-    wide = estimate(model, system, busy, batch=float(busy.data), context=contexts, phase="prefill", losses=reads)
-    gpu_seconds = np.asarray(wide.time) * float(busy.gpus) / float(busy.data)
+    gpu_seconds = np.array([_busy_seconds(model, system, layouts, context, reads) for context in contexts])
     energy = energy_of_tokens(curve.gpu_seconds, curve.memory_time, curve.compute_time, system.chip)
     return _context_facts(name, curve, price) | {
         "joules_per_token": energy,
@@ -121,6 +121,16 @@ def _model_facts(
         "trained_to": model.max_context,
         "warnings": [*notes, *_beyond(name, model.max_context, contexts)],
     }
+
+
+def _busy_seconds(
+    model: Architecture, system: System, layouts: Sequence[Layout], length: float, losses: Losses | None
+) -> float:
+    """Accelerator time of a prompt where passes are filled, in its cheapest layout; NaN where none holds it. [GPU s]"""
+    try:
+        return float(reading(model, system, layouts, np.array([length]), np.ones(1), losses=losses).seconds[0]) * length
+    except DoesNotFit:
+        return np.nan
 
 
 def _beyond(name: str, longest: int | None, contexts: Array) -> list[str]:

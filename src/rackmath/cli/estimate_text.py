@@ -31,7 +31,8 @@ def show_estimate(result: EstimateResult) -> None:
         f"cache {show(memory['cache'], 'B')}, activations {show(memory['activations'], 'B')}",
     )
     if not facts["fits"]:
-        refusal = ("fits", "no, so no speed: use more GPUs, a narrower format, or a smaller batch")
+        less = "the prompt in chunks (--cached-tokens)" if phase == "prefill" else "a smaller batch"
+        refusal = ("fits", f"no, so no speed: use more GPUs, a narrower format, or {less}")
         render.show_pairs("in numbers", [memory_text, refusal])
         render.show_lines("assumed", facts["assumptions"])
         return

@@ -16,6 +16,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.prices.lists import Bill, PriceList, Tokens, bill
+from rackmath.serving.long_prompts import read_prompts
 
 Array = NDArray[np.float64]
 
@@ -82,17 +83,16 @@ def own_hardware(
     group = float(np.max(layout.data))
 
     def reading(cached_tokens: Array | float) -> list[Array]:
-        pass_estimate = estimate(
+        passes = read_prompts(
             architecture,
             system,
             layout,
             batch=group,
             context=calls.prompt,
             cached_tokens=cached_tokens,
-            phase="prefill",
             losses=prompt_losses,
         )
-        return [np.asarray(t) for t in _times(pass_estimate)]
+        return [np.asarray(t) for t in _times(passes)]
 
     # At least one token of a prompt is new, or there would be nothing to answer.
     warm, cold = reading(np.minimum(calls.prefix, calls.prompt - 1)), reading(0.0)

@@ -8,12 +8,13 @@ from math import erf, inf, isfinite, log, sqrt
 
 import numpy as np
 
-from rackmath.engine import Layout, Losses, estimate
+from rackmath.engine import Layout, Losses
 from rackmath.engine.layout import stack_layouts
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.load import CHUNK
+from rackmath.serving.long_prompts import read_prompts
 from rackmath.serving.points import Array
 
 _NODES, _REACH = 49, 4.0
@@ -108,26 +109,28 @@ def reading(
     hit : float
         Part of a prompt whose cache is there already.
 
-    Short prompts share a pass, as many as fill a chunk. Errors: :class:`DoesNotFit` where no layout holds them.
+    Short prompts share a pass, as many as fill a chunk; long ones are read in chunks. Errors: :class:`DoesNotFit`
+    where no layout holds them.
     """
     if not layouts:
         raise DoesNotFit(f"no layout divides {architecture.name} on that many accelerators", "use another --gpus")
-    wide = stack_layouts(layouts, 2)
+    # A pipeline is kept full by a prompt for each stage, or by the chunks of a single one.
+    filled = [(layout, prompts) for layout in layouts for prompts in sorted({1.0, float(layout.pipeline)})]
+    wide = stack_layouts([layout for layout, _ in filled], 2)
     new = np.maximum(lengths * (1 - hit), 1.0)
     together = np.maximum(np.floor(CHUNK / new), 1.0)
-    batch = wide.data * wide.pipeline * together
-    cost = estimate(
+    batch = wide.data * np.array([prompts for _, prompts in filled])[:, None] * together
+    cost = read_prompts(
         architecture,
         system,
         wide,
         batch=batch,
         context=lengths,
         cached_tokens=lengths - new,
-        phase="prefill",
         two_batch=two_batch,
         losses=losses,
     )
-    gpus = np.array([float(x.gpus) for x in layouts])[:, None]
+    gpus = np.array([float(layout.gpus) for layout, _ in filled])[:, None]
     per_token = gpus / (batch * new)
     times = (cost.time, cost.time_low, cost.time_high, cost.memory_time, cost.compute_time)
     seconds, low, high, memory_time, compute_time = (np.asarray(t) * per_token for t in times)
@@ -137,7 +140,7 @@ def reading(
     mean = seconds @ (weights * new)
     best = int(np.where(fits, mean, np.inf).argmin())
     return PromptCost(
-        layout=layouts[best],
+        layout=filled[best][0],
         seconds=seconds[best],
         low=low[best],
         high=high[best],
