@@ -93,6 +93,7 @@ def test_writers_that_nothing_of_their_layout_beats(seed: int, acceptance: float
         batches=batches,
         step=draw.uniform(0.01, 0.1, (3, 3, 2)),
         capacity=np.array([[20.0, 9.0], [5.0, 3.0], [20.0, 9.0]]),
+        drafted=np.ones((3, 2), dtype=bool),
         scheduling=s,
     )
     w = _DecodePools.of(options, np.array([0, 1, 2]), WORK, draft_tokens, np.array([16.0, 64.0]))

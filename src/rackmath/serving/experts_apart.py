@@ -60,6 +60,7 @@ def with_experts_apart(
         gpus=np.concatenate([decode.gpus, _sizes(fitting_layouts)]),
         step=np.concatenate([decode.step, np.broadcast_to(step, (len(fitting_layouts), *decode.step.shape[1:]))]),
         capacity=np.concatenate([decode.capacity, np.asarray(room)[fitting]]),
+        drafted=np.concatenate([decode.drafted, np.ones((len(fitting_layouts), decode.drafted.shape[1]), dtype=bool)]),
     )
 
 

@@ -36,7 +36,9 @@ class DecodeOptions:
     step: Array
     """Time of a step. (layouts, batches, drafts) [s]"""
     capacity: Array
-    """Sequences that fit. (layouts, chunks)"""
+    """Sequences that fit; none where the engine has no such workers. (layouts, chunks)"""
+    drafted: Mask
+    """Whether the engine verifies so many drafts in the layout. (layouts, drafts)"""
     scheduling: Scheduling
 
 
@@ -52,7 +54,7 @@ class PrefillOptions:
     alone: Array
     """Time of a prompt alone. (layouts, chunks) [s]"""
     capacity: Array
-    """Sequences that fit. (layouts, chunks)"""
+    """Sequences that fit; none where the engine has no such workers. (layouts, chunks)"""
 
 
 def two_pools(
@@ -79,11 +81,11 @@ def two_pools(
     """
     frontiers: list[Points] = []
     count = fit_count = 0
-    sizes = np.unique(prefill.gpus)
+    sizes = np.unique(prefill.gpus[(prefill.capacity >= prefill.groups[:, None]).any(axis=1)])
     readers = {g: _best_readers(prefill, g) for g in sizes}
     if len(sizes) > FEW_SIZES:
         readers = {g: readers[g] for g in _worthwhile(readers)}
-    for writer_gpus in np.unique(decode.gpus):
+    for writer_gpus in np.unique(decode.gpus[(decode.capacity > 0).any(axis=1)]) if readers else ():
         blocks: list[Points] = []
         writers = np.flatnonzero(decode.gpus == writer_gpus)
         columns = _DecodePools.of(decode, writers, work, np.array(space.draft_tokens), np.array(space.chunks))
@@ -171,6 +173,7 @@ class _DecodePools:
         tokens = decode.batches[b] / groups[layouts_of_size[place]] * (1 + draft_tokens[d])
         chunk = np.minimum(np.searchsorted(chunks, tokens), len(chunks) - 1)
         fits = decode.batches[b] <= decode.capacity[layouts_of_size[place], chunk]
+        fits &= decode.drafted[layouts_of_size[place], d]
         place, b, d, chunk = place[fits], b[fits], d[fits], chunk[fits]
         tpot = decode.step[layouts_of_size[place], b, d] / np.asarray(s.accepted(draft_tokens))[d]
         rate = decode.batches[b] / tpot

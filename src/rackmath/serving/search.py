@@ -13,33 +13,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rackmath.engine import Layout, Losses
-from rackmath.engine.layout import stack_layouts
-from rackmath.engine.timer import Timer, engine_timer
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.models.numbers import Number
 from rackmath.serving.encoders import encoded_apart
-from rackmath.serving.engines import micro_batch_tokens
+from rackmath.serving.engine_stages import verifies_drafts_in_stages
 from rackmath.serving.experts_apart import with_experts_apart
 from rackmath.serving.load import Load, PassTimes, Scheduling
 from rackmath.serving.points import Array, Corrections, Points, joined, undominated_in_groups
-from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
-from rackmath.serving.prompts import images_time, reading_time, time_beside
+from rackmath.serving.pools import two_pools
 from rackmath.serving.renting import rented, requests_per_billed
-from rackmath.serving.search_waits import tokens_of_steps, until_begun_of_users
+from rackmath.serving.search_grid import BATCHES, Grid, grid_of, options_of
+from rackmath.serving.search_waits import until_begun_of_users
 from rackmath.serving.waits import (
     prompts_met,
-    prompts_of_a_step,
     reads_in_time,
-    started,
     time_per_output_token,
 )
-from rackmath.serving.worker_layouts import layouts_that_hold
 from rackmath.serving.workload import Limits, PlanWorkload, Space, Variant
-
-BATCHES = np.unique(np.round(2 ** (np.arange(0, 57) / 4)))
-"""Sequences in a step of one worker: four per doubling, 1 to 16,384. [sequences]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,7 +71,7 @@ def search(
     layouts: list[Layout] = []
     count = fitting = 0
     for place, variant, apart in _ways(space):
-        grid = _grid(system, work, space, variant, losses, scheduling)
+        grid = grid_of(system, work, space, variant, losses, scheduling)
         if grid is None:
             continue
         start = len(layouts)
@@ -92,7 +83,7 @@ def search(
         frontier = undominated_in_groups(pool, rates, limits.time_to_first_token, pool.layout)
         parts.append(_placed(pool.taken(frontier), place, start))
         if space.pools:
-            decode, prefill = _options(grid, scheduling)
+            decode, prefill = options_of(grid, space, scheduling)
             if space.afd:
                 decode = with_experts_apart(decode, system, work, space, variant.architecture, losses)
                 layouts += decode.layouts[len(grid.layouts) :]
@@ -103,10 +94,11 @@ def search(
             parts.append(_placed(encoded_apart(pooled_points, system, space, apart, losses), place, start))
     points = joined(parts)
     if not len(points):
-        raise DoesNotFit(
-            f"no deployment on up to {space.gpus} accelerators of {system.name} holds the model and one request",
-            "use more --gpus, narrower --weights or --kv, or shorter prompts",
-        )
+        way_out = "use more --gpus, narrower --weights or --kv, or shorter prompts"
+        if layouts and min(space.draft_tokens) > 0 and not verifies_drafts_in_stages(space.engine):
+            way_out += f"; {space.engine} verifies no drafts in pipeline stages: or --draft-tokens 0"
+        reason = f"no deployment on up to {space.gpus} accelerators of {system.name} holds the model and one request"
+        raise DoesNotFit(reason, way_out)
     deployments, _ = rented(points, work, space)
     return SearchResult(points=deployments, layouts=tuple(layouts), evaluated=count, fitting=fitting)
 
@@ -119,92 +111,7 @@ def _ways(space: Space) -> Iterator[tuple[int, Variant, Architecture | None]]:
             yield place, replace(variant, architecture=replace(variant.architecture, images=None)), variant.architecture
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Grid:
-    """Times of all layouts of one variant, over batches, drafts and chunks."""
-
-    layouts: list[Layout]
-    gpus: Array
-    groups: Array
-    """Data-parallel groups. (layouts,)"""
-    step: Array
-    """Time of a decode step. (layouts, batches, drafts) [s]"""
-    alone: Array
-    """Time of one prompt alone. (layouts, chunks) [s]"""
-    first: Array
-    """The same as a first token waits for it: no shorter than the host takes to start it. (layouts, chunks) [s]"""
-    full: Array
-    """Time of one prompt in a full pass. (layouts, chunks) [s]"""
-    beside: Array
-    """What a prompt adds to mixed steps; none where none are. (layouts, batches, drafts, chunks) [s]"""
-    start: Number
-    """Time in which the host starts a step that is no replayed graph. [s]"""
-    together: Array
-    """Prompts in a full pass. (chunks,)"""
-    capacity: Array
-    """Sequences that fit. (layouts, chunks)"""
-
-
-def _grid(
-    system: System, work: PlanWorkload, space: Space, variant: Variant, losses: Losses | None, s: Scheduling
-) -> _Grid | None:
-    """Times of all layouts that hold the variant; None where none does."""
-    a = variant.architecture
-    layouts, capacity = layouts_that_hold(a, system, work, space)
-    if not layouts:
-        return None
-    piece = micro_batch_tokens(space.engine)
-    timer = engine_timer(a, system, losses, draft=space.draft, piece=piece)
-    deep, flat = stack_layouts(layouts, 3), stack_layouts(layouts, 2)
-    draft_tokens, chunks = np.array(space.draft_tokens), np.array(space.chunks)
-    alone, full, together = reading_time(flat, work.input, work.input - work.read, chunks, timer, piece=piece)
-    shape = (len(layouts), len(chunks))
-    alone = np.broadcast_to(np.asarray(alone), shape)
-    images = images_time(a, flat, timer)
-    return _Grid(
-        layouts=layouts,
-        gpus=np.array([float(x.gpus) for x in layouts]),
-        groups=np.array([float(x.data) for x in layouts]),
-        step=np.asarray(
-            timer("decode", deep, BATCHES[None, :, None], work.input + work.output / 2, draft_tokens[None, None, :])
-        ),
-        alone=alone + images,
-        first=np.asarray(started(alone, a, s, np.minimum(work.read, chunks), np.ceil(work.read / chunks)) + images),
-        full=np.broadcast_to(np.asarray(full + images_time(a, flat, timer, together)), shape),
-        beside=_beside(stack_layouts(layouts, 4), work, draft_tokens, chunks, timer, s, piece)
-        + s.mixed * images_time(a, stack_layouts(layouts, 4), timer),
-        start=np.asarray(
-            started(0.0, a, s, tokens_of_steps(BATCHES, stack_layouts(layouts, 4), work, draft_tokens, chunks))
-        ),
-        together=np.broadcast_to(np.asarray(together), chunks.shape),
-        capacity=capacity,
-    )
-
-
-def _beside(
-    layout: Layout,
-    work: PlanWorkload,
-    draft_tokens: Array,
-    chunks: Array,
-    timer: Timer,
-    s: Scheduling,
-    piece: float,
-) -> Array:
-    """What a prompt adds to mixed steps: at every second batch, and between them on lines over its logarithm."""
-    if not np.any(s.mixed):
-        return np.zeros((1, 1, 1, 1))
-    coarse = BATCHES[::2]
-    drafts, batch = draft_tokens[:, None], coarse[:, None, None]
-    arriving = prompts_of_a_step(batch, work.output, drafts, layout.data, s)
-    before = work.input - work.read
-    tokens = batch * (1 + drafts)
-    prompt_cost = np.asarray(time_beside(layout, work.input, before, chunks, tokens, arriving, timer, piece))
-    place = np.clip(np.searchsorted(coarse, BATCHES, side="right") - 1, 0, len(coarse) - 2)
-    part = (np.log(BATCHES / coarse[place]) / np.log(coarse[place + 1] / coarse[place]))[:, None, None]
-    return prompt_cost[:, place] * (1 - part) + prompt_cost[:, place + 1] * part
-
-
-def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> tuple[Points, int, int]:
+def _one_pool(grid: Grid, work: PlanWorkload, space: Space, s: Scheduling) -> tuple[Points, int, int]:
     """Points where the same accelerators read prompts and write answers, all layouts at once."""
     shape = (len(grid.layouts), len(BATCHES), len(space.draft_tokens), len(space.chunks))
     batch = BATCHES[None, :, None, None]
@@ -236,7 +143,7 @@ def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> t
     # How many users there are says how many prompts one of them meets, which says how long he is answered.
     tpot, first, users = settled(settled(np.asarray(np.inf))[-1])
     good = reads_in_time(times, batch, tpot, load, groups, s) & (users <= grid.capacity[:, None, None, :])
-    good = np.broadcast_to(good, shape)
+    good = np.broadcast_to(good & grid.drafted[:, None, :, None], shape)
     at = np.nonzero(good)
     units = np.floor(space.gpus / grid.gpus)[at[0]]
     tpot_at = np.broadcast_to(np.asarray(tpot), shape)[at]
@@ -261,28 +168,6 @@ def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> t
         time_per_output_token=tpot_at,
     )
     return points, int(np.prod(shape)), len(points)
-
-
-def _options(grid: _Grid, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]:
-    """The same times, read as those of pools that only write or only read."""
-    return (
-        DecodeOptions(
-            layouts=grid.layouts,
-            gpus=grid.gpus,
-            batches=BATCHES,
-            step=grid.step,
-            capacity=grid.capacity,
-            scheduling=s,
-        ),
-        PrefillOptions(
-            layouts=grid.layouts,
-            gpus=grid.gpus,
-            groups=grid.groups,
-            prompt=grid.full,
-            alone=grid.first,
-            capacity=grid.capacity,
-        ),
-    )
 
 
 def _placed(points: Points, variant: int, start: int) -> Points:

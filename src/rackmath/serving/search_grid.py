@@ -1,0 +1,144 @@
+"""Times of all layouts of a model, over batches, drafts and chunks: what a search reads its points from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackmath.engine import Layout, Losses
+from rackmath.engine.layout import stack_layouts
+from rackmath.engine.timer import Timer, engine_timer
+from rackmath.hardware import System
+from rackmath.models.numbers import Number
+from rackmath.serving.engine_stages import pools_in_stages, verifies_drafts_in_stages
+from rackmath.serving.engines import micro_batch_tokens
+from rackmath.serving.load import Scheduling
+from rackmath.serving.points import Array, Mask
+from rackmath.serving.pools import DecodeOptions, PrefillOptions
+from rackmath.serving.prompts import images_time, reading_time, time_beside
+from rackmath.serving.search_waits import tokens_of_steps
+from rackmath.serving.waits import prompts_of_a_step, started
+from rackmath.serving.worker_layouts import layouts_that_hold
+from rackmath.serving.workload import PlanWorkload, Space, Variant
+
+BATCHES = np.unique(np.round(2 ** (np.arange(0, 57) / 4)))
+"""Sequences in a step of one worker: four per doubling, 1 to 16,384. [sequences]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Grid:
+    """Times of all layouts of one variant, over batches, drafts and chunks."""
+
+    layouts: list[Layout]
+    gpus: Array
+    groups: Array
+    """Data-parallel groups. (layouts,)"""
+    step: Array
+    """Time of a decode step. (layouts, batches, drafts) [s]"""
+    alone: Array
+    """Time of one prompt alone. (layouts, chunks) [s]"""
+    first: Array
+    """The same as a first token waits for it: no shorter than the host takes to start it. (layouts, chunks) [s]"""
+    full: Array
+    """Time of one prompt in a full pass. (layouts, chunks) [s]"""
+    beside: Array
+    """What a prompt adds to mixed steps; none where none are. (layouts, batches, drafts, chunks) [s]"""
+    start: Number
+    """Time in which the host starts a step that is no replayed graph. [s]"""
+    together: Array
+    """Prompts in a full pass. (chunks,)"""
+    capacity: Array
+    """Sequences that fit. (layouts, chunks)"""
+    drafted: Mask
+    """Whether the engine verifies so many drafts in the layout. (layouts, drafts)"""
+
+
+def grid_of(
+    system: System, work: PlanWorkload, space: Space, variant: Variant, losses: Losses | None, s: Scheduling
+) -> Grid | None:
+    """Times of all layouts that hold the variant; None where none does."""
+    a = variant.architecture
+    layouts, capacity = layouts_that_hold(a, system, work, space)
+    if not layouts:
+        return None
+    piece = micro_batch_tokens(space.engine)
+    timer = engine_timer(a, system, losses, draft=space.draft, piece=piece)
+    deep, flat = stack_layouts(layouts, 3), stack_layouts(layouts, 2)
+    draft_tokens, chunks = np.array(space.draft_tokens), np.array(space.chunks)
+    alone, full, together = reading_time(flat, work.input, work.input - work.read, chunks, timer, piece=piece)
+    shape = (len(layouts), len(chunks))
+    alone = np.broadcast_to(np.asarray(alone), shape)
+    images = images_time(a, flat, timer)
+    return Grid(
+        layouts=layouts,
+        gpus=np.array([float(x.gpus) for x in layouts]),
+        groups=np.array([float(x.data) for x in layouts]),
+        step=np.asarray(
+            timer("decode", deep, BATCHES[None, :, None], work.input + work.output / 2, draft_tokens[None, None, :])
+        ),
+        alone=alone + images,
+        first=np.asarray(started(alone, a, s, np.minimum(work.read, chunks), np.ceil(work.read / chunks)) + images),
+        full=np.broadcast_to(np.asarray(full + images_time(a, flat, timer, together)), shape),
+        beside=_beside(stack_layouts(layouts, 4), work, draft_tokens, chunks, timer, s, piece)
+        + s.mixed * images_time(a, stack_layouts(layouts, 4), timer),
+        start=np.asarray(
+            started(0.0, a, s, tokens_of_steps(BATCHES, stack_layouts(layouts, 4), work, draft_tokens, chunks))
+        ),
+        together=np.broadcast_to(np.asarray(together), chunks.shape),
+        capacity=capacity,
+        drafted=_drafted(layouts, draft_tokens, space.engine),
+    )
+
+
+def _drafted(layouts: list[Layout], draft_tokens: Array, family: str) -> Mask:
+    stages = np.array([float(x.pipeline) for x in layouts])
+    return verifies_drafts_in_stages(family) | (stages[:, None] == 1) | (draft_tokens == 0)
+
+
+def _beside(
+    layout: Layout,
+    work: PlanWorkload,
+    draft_tokens: Array,
+    chunks: Array,
+    timer: Timer,
+    s: Scheduling,
+    piece: float,
+) -> Array:
+    """What a prompt adds to mixed steps: at every second batch, and between them on lines over its logarithm."""
+    if not np.any(s.mixed):
+        return np.zeros((1, 1, 1, 1))
+    coarse = BATCHES[::2]
+    drafts, batch = draft_tokens[:, None], coarse[:, None, None]
+    arriving = prompts_of_a_step(batch, work.output, drafts, layout.data, s)
+    before = work.input - work.read
+    tokens = batch * (1 + drafts)
+    prompt_cost = np.asarray(time_beside(layout, work.input, before, chunks, tokens, arriving, timer, piece))
+    place = np.clip(np.searchsorted(coarse, BATCHES, side="right") - 1, 0, len(coarse) - 2)
+    part = (np.log(BATCHES / coarse[place]) / np.log(coarse[place + 1] / coarse[place]))[:, None, None]
+    return prompt_cost[:, place] * (1 - part) + prompt_cost[:, place + 1] * part
+
+
+def options_of(grid: Grid, space: Space, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]:
+    """The same times, read as those of pools that only write or only read, in layouts that the engine has there."""
+    plain = np.array([float(x.pipeline) for x in grid.layouts])[:, None] == 1
+    prefill, decode = (np.where(plain | in_stages, grid.capacity, 0.0) for in_stages in pools_in_stages(space.engine))
+    return (
+        DecodeOptions(
+            layouts=grid.layouts,
+            gpus=grid.gpus,
+            batches=BATCHES,
+            step=grid.step,
+            capacity=decode,
+            drafted=grid.drafted,
+            scheduling=s,
+        ),
+        PrefillOptions(
+            layouts=grid.layouts,
+            gpus=grid.gpus,
+            groups=grid.groups,
+            prompt=grid.full,
+            alone=grid.first,
+            capacity=prefill,
+        ),
+    )
