@@ -86,13 +86,16 @@ def test_points_of_one_pool_are_steady_states(model: str, mixed: float, cached_p
             draft_tokens=float(p.draft_tokens[i]),
             max_num_batched_tokens=float(p.chunk[i]),
         )
-        if p.batch[i] / layout.data < np.floor(chunk / work.read) and p.concurrency[i] / layout.data >= 2:
+        filled = np.floor(chunk / work.read) * layout.pipeline
+        if p.batch[i] / layout.data < filled and p.concurrency[i] / layout.data >= 2:
             continue  # The search takes prompts one by one until passes are full, the balance as many as there are.
         timer = engine_timer(architecture, system, LOSSES)
         state = closed_loop(architecture, system, layout, load, timer, s, running=float(p.batch[i]))
-        # What prompts add to mixed steps lies on lines between every second batch of the search.
-        assert p.rate[i] / p.units[i] == pytest.approx(float(state.requests_per_second), rel=2e-3)
-        assert p.time_per_output_token[i] == pytest.approx(float(state.time_per_output_token), rel=2e-3)
+        # What prompts add to mixed steps lies on lines between every second batch of the search; of micro-batches that
+        # wait for each other it is a curve.
+        within = 2e-3 if layout.pipeline == 1 else 3e-3
+        assert p.rate[i] / p.units[i] == pytest.approx(float(state.requests_per_second), rel=within)
+        assert p.time_per_output_token[i] == pytest.approx(float(state.time_per_output_token), rel=within)
         assert p.time_to_first_token[i] == pytest.approx(float(state.time_to_first_token), rel=1e-3)
         memory = estimate(architecture, system, layout, batch=float(p.batch[i]), context=5500).memory
         assert memory.fits

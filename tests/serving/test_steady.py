@@ -16,7 +16,7 @@ from rackmath.engine.timer import engine_timer
 from rackmath.engine.transfer import transfer_time
 from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
 from rackmath.serving.load import PassTimes
-from rackmath.serving.prompts import time_beside
+from rackmath.serving.prompts import time_beside, unfilled
 from rackmath.serving.steady import prompt_times, settled, settled_pools, waited_beside
 from rackmath.serving.waits import (
     burst,
@@ -83,14 +83,60 @@ def test_the_host_starts_the_kernels_of_each_piece_of_a_prompt(llama) -> None:
 
 
 @pytest.mark.parametrize("interruption", [1.0, 0.8])
-def test_a_stage_reads_one_prompt_after_the_other(interruption: float) -> None:
-    """Prompts of 10 s of two users who ask for one token: one in 10 s, less what hides; four stages do not meet them."""
-    load = Load(concurrency=2.0, input=32_000.0, output=1.0)
+@pytest.mark.parametrize("stages", [1, 4])
+def test_stages_read_one_prompt_after_the_other(llama, stages: int, interruption: float) -> None:
+    """Of many users who ask for one token a prompt of 10 s is read in 10 s, or in a fourth of it by four stages."""
+    load = Load(concurrency=64.0, input=32_000.0, output=1.0, max_num_batched_tokens=32_000.0)
     scheduling = replace(USUAL, interruption=interruption, mixed=0.0)
-    times = PassTimes(0.001, 10.0, 10.0, 10.0)
-    rates = [settled(times, 1e9, load, 1.0, scheduling, stages).requests_per_second for stages in (1.0, 4.0)]
-    assert rates[0] == pytest.approx(1 / (interruption * 10))
-    assert 0.15 < rates[1] < 2 / 10
+
+    def timer(phase, layout, batch, context, draft_tokens, cached_tokens=0.0):
+        """A stage takes its part of 10 s for each prompt of a micro-batch; decode steps take no time to speak of."""
+        if phase == "decode":
+            return 1e-6
+        in_turn = np.minimum(batch, layout.pipeline)
+        each = np.maximum(np.asarray(batch) / layout.pipeline, 1.0)
+        return 10.0 * each * (in_turn + layout.pipeline - 1) / layout.pipeline
+
+    prompt, alone, together = prompt_times(llama, Layout(pipeline=stages), load, timer, scheduling)
+    assert (float(prompt), float(together)) == pytest.approx((10.0 / stages, 1.0))
+    rate = settled(PassTimes(1e-6, prompt, alone, prompt), 1e9, load, 1.0, scheduling).requests_per_second
+    assert rate == pytest.approx(stages / (interruption * 10), rel=1e-3)
+
+
+@pytest.mark.parametrize("stages", [2, 4, 8])
+@pytest.mark.parametrize("arriving", [0.05, 0.5, 2.0, 8.0])
+def test_micro_batches_wait_for_each_other_s_prompts(stages: int, arriving: float) -> None:
+    """A ring of micro-batches over stages: each takes in as many prompts as others, or none, one at every stage."""
+    chance = -np.expm1(-arriving / stages)
+    loads = (np.random.default_rng(5).random((6000, stages)) < chance) * arriving / stages / chance
+    free, ready = np.zeros(stages), np.zeros(stages)
+    for lap in loads:
+        for micro_batch, prompts in enumerate(lap):
+            end = ready[micro_batch]
+            for stage in range(stages):
+                end = free[stage] = max(end, free[stage]) + (1.0 + prompts) / stages
+            ready[micro_batch] = end
+    delay = (ready.max() - len(loads)) / loads.sum()
+    # Those that a prompt overtakes at no stage make up for some of it: the more, the more stages.
+    part = (1 + (stages - 1) * unfilled(arriving, float(stages))) / stages
+    assert delay * 0.99 < part < delay * (1 + 0.02 * stages)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 4])
+def test_a_prompt_beside_a_pipeline_s_answers_delays_all_or_its_own_part(stages: int) -> None:
+    """Rare prompts delay all micro-batches by a pass, whole or as the first of several chunks; many share the stages."""
+
+    def timer(phase, layout, batch, context, draft_tokens, cached_tokens=0.0):
+        in_turn, each = np.minimum(batch, stages), np.maximum(np.asarray(batch) / stages, 1.0)
+        return 1e-3 * each * (context - np.asarray(cached_tokens)) * (in_turn + stages - 1) / stages
+
+    layout = Layout(pipeline=stages)
+    rare = time_beside(layout, 1000.0, 0.0, 1000.0, 0.0, 0.0, timer)
+    assert rare == pytest.approx(1.0, rel=1e-4)
+    in_chunks = time_beside(layout, 4000.0, 0.0, 1000.0, 0.0, 0.0, timer)
+    assert in_chunks == pytest.approx((4 + stages - 1) / stages, rel=1e-4)
+    many = time_beside(layout, 1000.0, 0.0, 4000.0, 0.0, 1e3, timer)
+    assert many == pytest.approx(1.0 / stages, rel=0.01)
 
 
 def test_one_user_meets_nobody() -> None:

@@ -43,6 +43,8 @@ class Load:
     """Tokens of prompts in one pass at most (``max_num_batched_tokens``). [tokens]"""
     piece: Number = inf
     """Tokens of the pieces in which prompts pass the stages of a pipeline. [tokens]"""
+    turns: Number = 1.0
+    """Micro-batches of a pipeline that take turns, each with a budget of its own (:func:`.prompts.turns_of`). [1]"""
     looks: Number = 1.0
     """Steps from one look of the engine at new requests to the next. [steps]"""
     varied: Number = 0.0

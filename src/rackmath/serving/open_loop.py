@@ -15,7 +15,15 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
 from rackmath.models.roots import Array, Places, zeros
 from rackmath.serving.load import Load, PassTimes, Scheduling, Steady
-from rackmath.serving.steady import added_by_prompt, capacity_of, decode_time, prompt_times, waited_beside
+from rackmath.serving.prompts import turns_of
+from rackmath.serving.steady import (
+    added_by_prompt,
+    capacity_of,
+    decode_time,
+    prompt_times,
+    prompts_first,
+    waited_beside,
+)
 from rackmath.serving.waits import INSTANT, in_turn, prompts_met, time_per_output_token, until_begun
 
 _MEAN_OF_SLOWEST = 0.9
@@ -64,6 +72,7 @@ def open_loop(
 
     Rate and time per token are not numbers where no batch keeps the limits.
     """
+    load = replace(load, turns=turns_of(layout.pipeline, load.piece))
     prompt, alone, _ = prompt_times(architecture, layout, load, timer, s)
     capacity = capacity_of(architecture, system, layout, load)
     most = minimum(capacity, load.concurrency) if running is None else running
@@ -71,7 +80,8 @@ def open_loop(
 
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
-        beside = waited_beside(architecture, load, batch / layout.data, prompt, prompt_cost, step, s)
+        waited = prompts_first(prompt, load, batch / layout.data, s)
+        beside = waited_beside(architecture, load, batch / layout.data, waited, prompt_cost, step, s)
         tpot = time_per_output_token(PassTimes(step, prompt, alone, beside), batch, inf, load, layout.data, s)
         rate = batch / (load.output * tpot)
         busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
@@ -141,6 +151,7 @@ def at_rate(
     running : Number, optional
         Batch to take, where it is known already.
     """
+    load = replace(load, turns=turns_of(layout.pipeline, load.piece))
     alone_load = replace(load, concurrency=1.0)
     prompt, alone, _ = prompt_times(architecture, layout, alone_load, timer, s)
     capacity = maximum(capacity_of(architecture, system, layout, load), 1.0)
@@ -148,7 +159,8 @@ def at_rate(
     def times(batch: Number) -> tuple[PassTimes, Number]:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
         prompt_cost = added_by_prompt(architecture, layout, load, batch, timer, s)
-        beside = waited_beside(architecture, load, batch / layout.data, prompt, prompt_cost, step, s)
+        waited = prompts_first(prompt, load, batch / layout.data, s)
+        beside = waited_beside(architecture, load, batch / layout.data, waited, prompt_cost, step, s)
         t = PassTimes(step, prompt, alone, beside)
         return t, time_per_output_token(t, batch, inf, load, layout.data, s)
 

@@ -12,6 +12,9 @@ from rackmath.engine.timer import Timer
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
 
+_RARE = 1e-6
+"""Prompts of a step below which they are rare. [prompts]"""
+
 
 def reading_time(
     layout: Layout,
@@ -30,7 +33,7 @@ def reading_time(
     .. math:: t = \frac{m + P - 1}{P} \, T(\text{piece in the middle})
 
     since the time of a piece is linear in what it sees. Shorter prompts share a pass, as
-    many as fill the chunk.
+    many as fill the chunk. Where passes are filled, all stages read: another pass ends every T / P.
 
     Parameters
     ----------
@@ -55,9 +58,37 @@ def reading_time(
     context = cached_tokens + per_piece * (pieces - 1) / 2
     groups = layout.data * 1.0
     alone = timer("prefill", layout, groups, context + per_piece, 0.0, context) * (pieces + stages - 1) / stages
-    together = maximum(np.floor(minimum(chunk / new_tokens, maximum(present, 1.0))), 1.0)
-    full = timer("prefill", layout, groups * together, context + per_piece, 0.0, context) / together
-    return alone, np.where(together > 1, full, alone), together
+    turns = turns_of(stages, piece)
+    together = maximum(np.floor(minimum(chunk / new_tokens, maximum(present / turns, 1.0))), 1.0)
+    # A pass for each stage, which ends after 2 P - 1 turns.
+    filled = timer("prefill", layout, groups * together * turns, context + per_piece, 0.0, context)
+    full = filled * pieces / (together * (2 * turns - 1))
+    return alone, np.where(np.isinf(piece) | (together > 1), full, alone), together
+
+
+def turns_of(stages: Number, piece: Number) -> Number:
+    """Batches that a pipeline works on at a time: one for each stage, but one in all that is sent on in pieces."""
+    return np.where(np.isinf(piece), stages, 1.0)
+
+
+def unfilled(arriving: Number, stages: Number) -> Number:
+    r"""Part of the fill of a pipeline that all its micro-batches wait for with each prompt. [1]
+
+    .. math:: h = \frac{P m - 1}{P - 1}, \qquad m = \frac{1 - e^{-n}}{P \, (1 - e^{-n / P})}
+
+    with n prompts in the time in which all P micro-batches take a turn, and m what a prompt of a single pass delays
+    answers by, over the time of its pass: the others wait behind the one that reads most. Where a single one reads, all
+    wait as long as its pass takes (h = 1); where each reads as many, none waits for another's (h = 0). Of those that
+    take in prompts at all each takes in as many, as where answers of one length end one after the other; of answers of
+    unlike lengths some take in more, and all wait for them.
+
+    Parameters
+    ----------
+    arriving : Number
+        Prompts, or chunks of prompts, that come in the time of a step, in the mean. [prompts]
+    """
+    count, several = maximum(arriving, _RARE), maximum(stages, 2.0)
+    return (np.expm1(-count) / np.expm1(-count / several) - 1) / (several - 1)
 
 
 def time_beside(
@@ -72,13 +103,14 @@ def time_beside(
 ) -> Number:
     r"""Time that one prompt adds to the decode steps that its pieces run beside. [s]
 
-    .. math:: t = \frac{m j + P - 1}{j + P - 1} \, \frac{T(B + k n) - T(B)}{k}, \qquad k = \frac{p}{1 - e^{-p}}
+    .. math:: t = w \, \frac{T(B + k n) - T(B)}{k}, \qquad k = \frac{p}{1 - e^{-p}}
 
     with T a pass over so many tokens of prompts: weights are read, and kernels started, for the B sequences of the step
     anyway. A few tokens cost next to nothing, many what they compute. Of the steps that take in a piece at all, each
-    takes in k in the mean, where p arrive with a step at random. Through P stages a step passes in j pieces,
-    1 where an engine sends them through whole: T fills the pipeline for the first step of a prompt, and the other m - 1
-    follow. Arguments as of :func:`reading_time`.
+    takes in k in the mean, where p arrive with a step at random. The m passes of a prompt follow each other through the
+    P stages of a pipeline, in j pieces each, 1 where an engine sends them through whole; T fills it for one:
+    :math:`w = (m j + (P - 1) h) / (j + P - 1)`, with h of :func:`unfilled` where micro-batches take turns, 1 where a
+    single one is sent on in pieces. Arguments as of :func:`reading_time`.
 
     Parameters
     ----------
@@ -91,15 +123,21 @@ def time_beside(
     pieces = ceiling(new_tokens / chunk)
     per_piece = new_tokens / pieces
     context = cached_tokens + per_piece * (pieces - 1) / 2
-    often = maximum(arriving * pieces, 1e-6)
-    together = maximum(minimum(often / -np.expm1(-often), chunk / per_piece), 1.0)
-    present = maximum(running / layout.data / together, 1.0)
     stages = layout.pipeline * 1.0
-    together_time = timer("prefill", layout, layout.data * together, context + present + per_piece, 0.0, context)
-    alone = timer("prefill", layout, layout.data * together, context + present, 0.0, context)
+    turns = turns_of(stages, piece)
+    often = maximum(arriving * pieces / turns, _RARE)
+    together = maximum(minimum(often / -np.expm1(-often), chunk / per_piece), 1.0)
+    present = maximum(running / layout.data / turns / together, 1.0)
+    # Micro-batches have whole numbers of sequences: there the prompts of each are one of as many tokens.
+    in_turns = np.greater(turns, 1)
+    sequences, joined = layout.data * np.where(in_turns, turns, together), np.where(in_turns, together, 1.0)
+    with_prompts = context + joined * (present + per_piece)
+    together_time = timer("prefill", layout, sequences, with_prompts, 0.0, context)
+    alone = timer("prefill", layout, sequences, context + joined * present, 0.0, context)
+    one_pass = maximum(together_time - alone, 0.0) / together * turns / (2 * turns - 1)
     within = pieces_of(per_piece, piece)
-    fill = (pieces * within + stages - 1) / (within + stages - 1)
-    return maximum(together_time - alone, 0.0) / together * fill
+    filling = (stages - 1) * np.where(np.isinf(piece), unfilled(often * turns, stages), 1.0)
+    return one_pass * (pieces * within + filling) / (within + stages - 1)
 
 
 def images_time(architecture: Architecture, layout: Layout, timer: Timer, together: Number = 1.0) -> Number:

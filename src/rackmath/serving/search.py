@@ -18,13 +18,16 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.encoders import encoded_apart
 from rackmath.serving.engine_stages import verifies_drafts_in_stages
+from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.experts_apart import with_experts_apart
 from rackmath.serving.load import Load, PassTimes, Scheduling
 from rackmath.serving.points import Array, Corrections, Points, joined, undominated_in_groups
 from rackmath.serving.pools import two_pools
+from rackmath.serving.prompts import turns_of
 from rackmath.serving.renting import rented, requests_per_billed
 from rackmath.serving.search_grid import BATCHES, Grid, grid_of, options_of
 from rackmath.serving.search_waits import until_begun_of_users
+from rackmath.serving.steady import prompts_first
 from rackmath.serving.waits import (
     prompts_met,
     reads_in_time,
@@ -117,9 +120,6 @@ def _one_pool(grid: Grid, work: PlanWorkload, space: Space, s: Scheduling) -> tu
     batch = BATCHES[None, :, None, None]
     groups = grid.groups[:, None, None, None]
     draft_tokens = np.array(space.draft_tokens)[None, None, :, None]
-    # Passes fill up only where enough requests finish at a time.
-    is_full = batch / groups >= grid.together
-    prompt = np.where(is_full, grid.full[:, None, None, :], grid.alone[:, None, None, :])
     load = Load(
         concurrency=batch,
         input=work.input,
@@ -127,10 +127,18 @@ def _one_pool(grid: Grid, work: PlanWorkload, space: Space, s: Scheduling) -> tu
         cached_tokens=work.input - work.read,
         draft_tokens=draft_tokens,
         max_num_batched_tokens=np.array(space.chunks),
+        turns=turns_of(grid.stages[:, None, None, None], micro_batch_tokens(space.engine)),
     )
+    # Passes fill up only where enough requests finish at a time.
+    is_full = batch / groups >= grid.together[:, None, None, :]
+    full, alone = grid.full[:, None, None, :], grid.alone[:, None, None, :]
+    prompt = np.where(is_full, full, alone)
+    first = grid.first[:, None, None, :]
+    waited = prompts_first(full, load, batch / groups, s)
     step = grid.step[..., None]
-    beside = s.mixed * np.maximum(grid.beside, grid.start - step) + (1 - s.mixed) * prompt
-    times = PassTimes(step, prompt, grid.first[:, None, None, :], beside)
+    beside = s.mixed * np.maximum(grid.beside, grid.start - step)
+    beside = beside + (1 - s.mixed) * np.where(is_full, waited, alone)
+    times = PassTimes(step, prompt, first, beside)
 
     def settled(users: Array) -> tuple[Array, Array, Array]:
         tpot = np.asarray(time_per_output_token(times, batch, users, load, groups, s))

@@ -34,6 +34,8 @@ class Grid:
     gpus: Array
     groups: Array
     """Data-parallel groups. (layouts,)"""
+    stages: Array
+    """Stages of the pipeline. (layouts,)"""
     step: Array
     """Time of a decode step. (layouts, batches, drafts) [s]"""
     alone: Array
@@ -47,7 +49,7 @@ class Grid:
     start: Number
     """Time in which the host starts a step that is no replayed graph. [s]"""
     together: Array
-    """Prompts in a full pass. (chunks,)"""
+    """Prompts in a full pass. (layouts, chunks)"""
     capacity: Array
     """Sequences that fit. (layouts, chunks)"""
     drafted: Mask
@@ -70,10 +72,12 @@ def grid_of(
     shape = (len(layouts), len(chunks))
     alone = np.broadcast_to(np.asarray(alone), shape)
     images = images_time(a, flat, timer)
+    stages = np.array([float(x.pipeline) for x in layouts])
     return Grid(
         layouts=layouts,
         gpus=np.array([float(x.gpus) for x in layouts]),
         groups=np.array([float(x.data) for x in layouts]),
+        stages=stages,
         step=np.asarray(
             timer("decode", deep, BATCHES[None, :, None], work.input + work.output / 2, draft_tokens[None, None, :])
         ),
@@ -85,14 +89,13 @@ def grid_of(
         start=np.asarray(
             started(0.0, a, s, tokens_of_steps(BATCHES, stack_layouts(layouts, 4), work, draft_tokens, chunks))
         ),
-        together=np.broadcast_to(np.asarray(together), chunks.shape),
+        together=np.broadcast_to(np.asarray(together), shape),
         capacity=capacity,
-        drafted=_drafted(layouts, draft_tokens, space.engine),
+        drafted=_drafted(stages, draft_tokens, space.engine),
     )
 
 
-def _drafted(layouts: list[Layout], draft_tokens: Array, family: str) -> Mask:
-    stages = np.array([float(x.pipeline) for x in layouts])
+def _drafted(stages: Array, draft_tokens: Array, family: str) -> Mask:
     return verifies_drafts_in_stages(family) | (stages[:, None] == 1) | (draft_tokens == 0)
 
 
@@ -121,7 +124,7 @@ def _beside(
 
 def options_of(grid: Grid, space: Space, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]:
     """The same times, read as those of pools that only write or only read, in layouts that the engine has there."""
-    plain = np.array([float(x.pipeline) for x in grid.layouts])[:, None] == 1
+    plain = grid.stages[:, None] == 1
     prefill, decode = (np.where(plain | in_stages, grid.capacity, 0.0) for in_stages in pools_in_stages(space.engine))
     return (
         DecodeOptions(

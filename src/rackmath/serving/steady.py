@@ -7,6 +7,8 @@ delivers; batch and speed determine each other, so both are iterated to a fixed 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rackmath.engine import Layout
@@ -18,7 +20,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
 from rackmath.serving.balance import balance
 from rackmath.serving.load import Load, PassTimes, Pool, Scheduling, Steady
-from rackmath.serving.prompts import images_time, reading_time, time_beside
+from rackmath.serving.prompts import images_time, reading_time, time_beside, turns_of, unfilled
 from rackmath.serving.waits import (
     INSTANT,
     burst,
@@ -57,15 +59,17 @@ def closed_loop(
     running : Number, optional
         Batch to take the step's time at; by default iterated to the fixed point.
     """
+    load = replace(load, turns=turns_of(layout.pipeline, load.piece))
     prompt, alone, together = prompt_times(architecture, layout, load, timer, s)
     capacity = capacity_of(architecture, system, layout, load)
     lone = decode_time(layout, load, 1.0, timer) if load.wave else 0.0
 
     def at(batch: Number, extra_time: Number) -> Steady:
         step = decode_time(layout, load, batch, timer)
-        beside = waited_beside(architecture, load, batch / layout.data, prompt, extra_time, step, s)
+        waited = prompts_first(prompt, load, batch / layout.data, s)
+        beside = waited_beside(architecture, load, batch / layout.data, waited, extra_time, step, s)
         times = PassTimes(step, prompt, alone, beside, lone, together)
-        return settled(times, capacity, load, layout.data, s, layout.pipeline)
+        return settled(times, capacity, load, layout.data, s)
 
     if running is not None:
         return at(running, added_by_prompt(architecture, layout, load, running, timer, s))
@@ -121,14 +125,13 @@ def admitted(load: Load, capacity: Number) -> Number:
     return maximum(minimum(load.concurrency, capacity), 1.0)
 
 
-def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Scheduling, stages: Number = 1.0) -> Steady:
+def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Scheduling) -> Steady:
     """Balance of a closed loop, given the times of its passes.
 
-    No more prompts are read than each of a group's ``stages`` reads one after the other, less what hides in steps, or
-    the server passes on.
+    No more prompts are read than a group reads one after the other, less what hides in steps, or the server passes on.
     """
     limit = admitted(load, capacity)
-    turn = s.interruption * minimum(t.prompt, t.beside) / stages
+    turn = s.interruption * minimum(t.prompt, t.beside)
     if load.wave:
         return settled_wave(t, limit, capacity, turn, load, groups, s)
     prompt_rate = groups / maximum(in_turn(turn, s), INSTANT)
@@ -220,12 +223,12 @@ def waited_beside(
     architecture: Architecture,
     load: Load,
     present: Number,
-    prompt: Number,
+    first: Number,
     added_time: Number,
     step: Number,
     s: Scheduling,
 ) -> Number:
-    """What decode steps wait for one prompt: what it adds to them, or all of it where prompts come first. [s]
+    """What decode steps wait for one prompt: what it adds to them, or ``first`` where prompts come first. [s]
 
     A step that takes in tokens of a prompt is no shorter than the host takes to start it; ``present`` sequences decode
     in it.
@@ -234,7 +237,17 @@ def waited_beside(
         maximum(load.input - load.cached_tokens, 1.0), load.max_num_batched_tokens
     )
     mixed_time = maximum(added_time, started(0.0, architecture, s, tokens) - step)
-    return s.mixed * mixed_time + (1 - s.mixed) * prompt
+    return s.mixed * mixed_time + (1 - s.mixed) * first
+
+
+def prompts_first(prompt: Number, load: Load, present: Number, s: Scheduling) -> Number:
+    """What decode steps wait for one prompt where prompts come first, of its time in filled passes. [s]
+
+    The micro-batches of a pipeline wait for its fill as :func:`unfilled` says; ``present`` sequences of a group decode.
+    """
+    chunks = ceiling(maximum(load.input - load.cached_tokens, 1.0) / load.max_num_batched_tokens)
+    arriving = chunks * prompts_of_a_step(present, load.output, load.draft_tokens, 1.0, s)
+    return prompt * (1 + (load.turns - 1) * unfilled(arriving, load.turns) / chunks)
 
 
 def decode_time(layout: Layout, load: Load, running: Number, timer: Timer) -> Number:

@@ -57,10 +57,10 @@ def share_met(users: Number, groups: Number, s: Scheduling) -> Number:
 def prompts_read(load: Load, s: Scheduling) -> Number:
     """Prompts that a group reads at most in the time of a user's token: its mixed steps take in a budget of tokens.
 
-    No bound where prompts come first. [prompts]
+    Each of the micro-batches that take turns in that time has one. No bound where prompts come first. [prompts]
     """
     budget = load.max_num_batched_tokens / maximum(load.input - load.cached_tokens, 1.0) / s.accepted(load.draft_tokens)
-    return np.where(np.greater(s.mixed, 0.0), budget, np.inf)
+    return np.where(np.greater(s.mixed, 0.0), load.turns * budget, np.inf)
 
 
 def reads_in_time(t: PassTimes, running: Number, tpot: Number, load: Load, groups: Number, s: Scheduling) -> Mask:

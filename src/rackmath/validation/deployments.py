@@ -78,7 +78,8 @@ def _pool(row: Row, pool: str, architecture: Architecture) -> tuple[Layout, floa
     """Layout of one worker of a pool, and how many there are.
 
     Accelerators of a worker that no width names attend to other sequences where experts need them all
-    or heads do not divide, else they widen tensor parallelism.
+    or heads do not divide, else they widen tensor parallelism. Where both widths and the number of workers are named
+    they are further stages: no column says them.
     """
     gpus, workers, tensor, data, expert = (
         getattr(row, f"{pool}_{name}") for name in ("gpus", "workers", "tp", "dp", "ep")
@@ -92,7 +93,8 @@ def _pool(row: Row, pool: str, architecture: Architecture) -> tuple[Layout, floa
     if data is None and tensor is None and (int(expert or 1) > 1 or heads % per_worker):
         wide = 1
     groups = int(data) if data and wide * int(data) <= per_worker else max(per_worker // wide, 1)
-    layout = _layout(wide, 1, groups, expert, None, architecture)
+    stages, rest = divmod(per_worker, ranks) if tensor and data and workers else (1, 0)
+    layout = _layout(wide, 1 if rest else max(stages, 1), groups, expert, None, architecture)
     return layout, max(total / float(layout.gpus), 1.0)
 
 

@@ -54,10 +54,20 @@ def test_pieces_of_a_long_prompt_attend_to_those_before_them() -> None:
 def test_decode_steps_are_those_of_all_groups_and_stages(layout: Layout) -> None:
     """Eight sequences of each of two groups are a batch of sixteen; so are those of two stages."""
     timer = engine_timer(catalogue.model("llama-3.1-8b"), make_system(), None)
-    tables = step_times(
-        layout, timer, max_num_seqs=64, max_num_batched_tokens=512, draft_tokens=0.0, shortest=100.0, longest=4000.0
-    )
+    settings = {"max_num_seqs": 64, "max_num_batched_tokens": 512, "draft_tokens": 0.0, "shortest": 100.0}
+    tables = step_times(layout, timer, **settings, longest=4000.0, turns=float(layout.pipeline))
     assert tables.base[0] == tables.slope[0] == tables.prompt[0] == 0
     for batch in (1, 8, 64):
         engine = timer("decode", layout, float(batch * layout.data * layout.pipeline), 2000.0, 0.0)
         assert tables.base[batch] + tables.slope[batch] * batch * 2000.0 == pytest.approx(float(engine), rel=0.01)
+
+
+@pytest.mark.parametrize("prompts", [1, 4])
+def test_prompts_of_one_micro_batch_pass_all_stages_together(prompts: int) -> None:
+    """Of four stages each takes a fourth of the layers: a micro-batch takes as long as on one accelerator, and sending."""
+    timer = engine_timer(catalogue.model("llama-3.1-8b"), make_system(), None)
+    settings = {"max_num_seqs": 8, "max_num_batched_tokens": 8192, "draft_tokens": 0.0, "shortest": 100.0}
+    one, four = (
+        step_times(Layout(pipeline=stages), timer, **settings, longest=2100.0, turns=float(stages)) for stages in (1, 4)
+    )
+    assert four.prompt[2000 * prompts] == pytest.approx(one.prompt[2000 * prompts], rel=0.08)

@@ -12,7 +12,13 @@ from rackmath.errors import InputError
 from rackmath.hardware import Chip, System
 from rackmath.models.architecture import Architecture
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import default_max_num_batched_tokens, default_max_num_seqs, micro_batch_sequences
+from rackmath.serving.engines import (
+    default_max_num_batched_tokens,
+    default_max_num_seqs,
+    micro_batch_sequences,
+    micro_batch_tokens,
+)
+from rackmath.serving.prompts import turns_of
 from rackmath.serving.simulator.settings import Batching
 from rackmath.serving.waits import started
 
@@ -32,15 +38,14 @@ def batching_of(
 ) -> Batching:
     """How a replica fills its steps; its memory is known when it is deployed."""
     tokens, share = max_num_batched_tokens_of(r, system.chip), 1.0
+    turns = int(turns_of(layout.pipeline, micro_batch_tokens(r.engine)))
     if scheduling is not None:
         share = 1 + float(scheduling.lockstep) * (int(layout.data) - 1)
     return Batching(
         policy=r.scheduler.policy,
         preemption=r.scheduler.preemption,
         max_num_batched_tokens=tokens,
-        max_num_seqs=micro_batch_sequences(
-            r.engine, _max_num_seqs(r, system.chip, drafts.draft_tokens, tokens), int(layout.pipeline)
-        ),
+        max_num_seqs=micro_batch_sequences(r.engine, _max_num_seqs(r, system.chip, drafts.draft_tokens, tokens), turns),
         queue_limit=r.max_queued_requests,
         block=r.scheduler.block,
         ahead=_ahead(r, scheduling),

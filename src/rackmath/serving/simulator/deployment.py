@@ -15,8 +15,8 @@ from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
-from rackmath.serving.engines import deals_layers, engine_layouts
-from rackmath.serving.prompts import images_time
+from rackmath.serving.engines import deals_layers, engine_layouts, micro_batch_tokens
+from rackmath.serving.prompts import images_time, turns_of
 from rackmath.serving.simulator.code import Code
 from rackmath.serving.simulator.kinds import ReplicaKind
 from rackmath.serving.simulator.run import Keep, Outcome, Progress, simulate
@@ -38,12 +38,12 @@ class SimulatedLayout:
     """One layout as the simulator sees it: replicas of each other, each a data-parallel group's turn in the pipeline.
 
     Every stage of a pipeline works on a micro-batch of its own: as many as there are stages go round, each taking the
-    time of a whole pass for a step.
+    time of a whole pass for a step. An engine that sends one batch on in pieces has one in all.
     """
 
     layout: Layout
     groups: int
-    """Per copy of the layout: data-parallel groups times stages."""
+    """Per copy of the layout: data-parallel groups times micro-batches that take turns."""
     memory: int
     """Tokens of cache of one group. [tokens]"""
     times: StepTimes
@@ -102,7 +102,8 @@ def deploy(
     whole = work.prompt.astype(float) + work.output
     mean, longest = float(whole.mean()), float(np.quantile(whole, 0.95))
     sequences = sequences_held(architecture, system, layout, server, mean)
-    groups = int(layout.data * layout.pipeline)
+    turns = float(turns_of(layout.pipeline, micro_batch_tokens(server.family)))
+    groups = int(layout.data * turns)
     if sequences < groups:
         raise DoesNotFit(f"{architecture.name} in {layout.text()}", f"requests of {mean:,.0f} tokens need more memory")
     times = step_times(
@@ -113,6 +114,7 @@ def deploy(
         draft_tokens=float(batching.draft_tokens),
         shortest=float(np.quantile(work.prompt, 0.05)),
         longest=longest,
+        turns=turns,
         images=float(images_time(architecture, layout, timer)),
     )
     return SimulatedLayout(

@@ -42,6 +42,7 @@ def step_times(
     draft_tokens: float,
     shortest: float,
     longest: float,
+    turns: float = 1.0,
     images: float = 0.0,
 ) -> StepTimes:
     """Fill the tables from the engine.
@@ -57,19 +58,16 @@ def step_times(
         Most prompt tokens of a step. [tokens]
     shortest, longest : float
         Contexts between which the line is laid. [tokens]
+    turns : float
+        Micro-batches that take turns in a pipeline: tables are of one of them. [micro-batches]
     images : float
         Time of encoding the images of one request. [s]
     """
-    # A prompt's pass is one micro-batch; decoding keeps every stage at work.
     groups = float(layout.data)
-    turns = groups * float(layout.pipeline)
     batch = np.arange(1.0, max_num_seqs + 1.0)
     contexts = np.unique(np.round(np.linspace(max(shortest, 1.0), max(longest, 2.0), _CONTEXTS)))
-    decode = np.asarray(
-        timer(
-            "decode", layout, (batch * turns)[:, None] + 0.0 * contexts, contexts + 0.0 * batch[:, None], draft_tokens
-        )
-    )
+    sequences = (batch * groups * turns)[:, None] + 0.0 * contexts
+    decode = np.asarray(timer("decode", layout, sequences, contexts + 0.0 * batch[:, None], draft_tokens))
     base, slope = _lines(batch[:, None] * contexts, decode)
     by_table = base[:, None] + slope[:, None] * batch[:, None] * contexts
     budget, whole = max_num_batched_tokens, max(longest, 1.0)
@@ -77,9 +75,9 @@ def step_times(
     def reading(tokens: F, before: F) -> F:
         """Time of a pass over so many prompt tokens, as many prompts as they make, with tokens before each. [s]"""
         own_tokens = np.minimum(tokens, whole)
-        return np.asarray(
-            timer("prefill", layout, groups * tokens / own_tokens, before + own_tokens, 0.0, before), dtype=float
-        )
+        filled = timer("prefill", layout, groups * turns * tokens / own_tokens, before + own_tokens, 0.0, before)
+        # A pass of each micro-batch, which ends after 2 P - 1 turns of a stage.
+        return np.asarray(filled, dtype=float) * turns / (2 * turns - 1)
 
     def pairs(tokens: F, before: F) -> F:
         return tokens * (before + (np.minimum(tokens, whole) + 1) / 2)
