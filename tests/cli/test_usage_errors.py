@@ -17,6 +17,8 @@ from rackmath.cli.app import main
         ("plan m --tokens 1T", "--tokens: no such option of this command, but of train budget, train depth, train run;"),
         ("estimate m --input 1", "--input: no such option of this command, but of compare, plan, simulate, evidence list"),
         ("plan m --unheard-of 1", "--unheard-of: no such option; see `rackmath plan --help`"),
+        ("fit m --on h100-sxm", "Got unexpected extra argument (m); name models with --models. See `rackmath fit --help`"),
+        ("lecture racks m", "Got unexpected extra argument (m). See `rackmath lecture racks --help`"),
         ("nonsense", "No such command 'nonsense'. See `rackmath --help`"),
         ("fit --on h100-sxm --gpus few", "--gpus = 'few': "),
     ],

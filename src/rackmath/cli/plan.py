@@ -28,7 +28,14 @@ from rackmath.figures.write import check_picture, write_figure
 @click.option("--workers", type=WholeNumber(1, 4096), help="Processes for --simulate (default: cores).")
 @click.option("--on-cluster", metavar="ADDRESS", help="Simulate on Ray: ray://host:10001, or auto.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep simulated runs here.")
-@click.option("--at", "percentile", type=click.Choice(["p50", "p90", "p95", "p99"]), default="p99", show_default=True)
+@click.option(
+    "--at",
+    "percentile",
+    type=click.Choice(["p50", "p90", "p95", "p99"]),
+    default="p99",
+    show_default=True,
+    help="Percentile by which --simulate ranks under the limits.",
+)
 @click.option("--explain", is_flag=True, help="Show where accelerator time goes and the equations.")
 @click.option("--verify", is_flag=True, help="Add the benchmarks that check the best, and what to expect of them.")
 @click.option(

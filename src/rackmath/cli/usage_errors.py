@@ -29,7 +29,15 @@ def usage_line(error: click.UsageError) -> str:
             name = "argument" if error.param is None else _name(error.param)
             return f"{name}: {error.message} See {_help(error)}"
         case _:
-            return f"{error.format_message()} See {_help(error)}"
+            return f"{error.format_message()}{_as_option(error)} See {_help(error)}"
+
+
+def _as_option(error: click.UsageError) -> str:
+    """What to type in place of a model that a command takes by an option, and not as its first word."""
+    if error.ctx is None or "unexpected extra argument" not in error.format_message():
+        return ""
+    named = [name for p in error.ctx.command.params for name in p.opts if name in ("--models", "--model")]
+    return f"; name models with {named[0]}." if named else "."
 
 
 def _missing(error: click.MissingParameter) -> list[str]:

@@ -250,7 +250,7 @@ def notes(server: LaunchedWorker) -> list[str]:
     """What the flags cannot express, or what has to be done by hand."""
     x, sentences = server.layout, _notes_of_ranks(one_each(server)[0])
     if x.pipeline > 1 and server.draft_tokens:
-        sentences.append("speculative decoding with pipeline stages is not supported by every release")
+        sentences.append("vLLM, SGLang and TensorRT-LLM verify no drafts in pipeline stages: start without one of both")
     if server.quantise and server.quantise not in ONLINE:
         sentences.append(
             f"weights at {server.quantise} need a checkpoint in that format; engines read it from its config"
@@ -281,7 +281,7 @@ def _notes_of_ranks(server: LaunchedWorker) -> list[str]:
         )
     if x.data > 1 and x.tensor > 1 and not x.ffn:
         sentences.append(
-            f"TensorRT-LLM has attention data-parallel on all {ranks:g} ranks or on none: its command on all"
+            f"TensorRT-LLM has attention data-parallel on all {ranks:g} ranks or on none: its command has it on all"
         )
     if server.experts and x.expert > 1 and server.experts % float(x.expert):
         spare = redundant_experts(server.experts, int(x.expert))
