@@ -23,7 +23,7 @@ from rackmath.io import catalogue
 from rackmath.io.constants_file import engine_of as version_of
 from rackmath.io.constants_file import losses_of
 from rackmath.models.architecture import Architecture
-from rackmath.serving.engine_stages import stage_notes
+from rackmath.serving.engine_limits import draft_notes
 from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.variants import as_read
 
@@ -149,7 +149,7 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
             *notes,
             *file_note,
             *([drafts.note] if r.draft_tokens else []),
-            *stage_notes(family, layout.pipeline, r.draft_tokens),
+            *draft_notes(family, layout, r.draft_tokens),
             *prompt_notes(r, architecture, r.batch),
             *apart_note(layout),
         ),

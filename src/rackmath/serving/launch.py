@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from rackmath.engine import Layout
 from rackmath.engine.expert_load import redundant_experts
 from rackmath.models.adapters import ALL_LINEAR, Adapters
+from rackmath.serving.engine_limits import verifies_drafts
 from rackmath.serving.engines import launched_max_num_seqs
 from rackmath.serving.launch_apart import FFN, PLUGIN, ApartServer
 from rackmath.serving.launch_redundancy import redundancy_flags
@@ -249,8 +250,8 @@ def _adapters(server: LaunchedWorker, engine: str) -> list[str]:
 def notes(server: LaunchedWorker) -> list[str]:
     """What the flags cannot express, or what has to be done by hand."""
     x, sentences = server.layout, _notes_of_ranks(one_each(server)[0])
-    if x.pipeline > 1 and server.draft_tokens:
-        sentences.append("vLLM, SGLang and TensorRT-LLM verify no drafts in pipeline stages: start without one of both")
+    if server.draft_tokens and not verifies_drafts("vllm", x):
+        sentences.append("vLLM, SGLang and TensorRT-LLM verify no drafts in stages, or where ranks share a context")
     if server.quantise and server.quantise not in ONLINE:
         sentences.append(
             f"weights at {server.quantise} need a checkpoint in that format; engines read it from its config"

@@ -17,7 +17,7 @@ from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.encoders import encoded_apart
-from rackmath.serving.engine_stages import verifies_drafts_in_stages
+from rackmath.serving.engine_limits import verifies_drafts
 from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.experts_apart import with_experts_apart
 from rackmath.serving.load import Load, PassTimes, Scheduling
@@ -98,8 +98,8 @@ def search(
     points = joined(parts)
     if not len(points):
         way_out = "use more --gpus, narrower --weights or --kv, or shorter prompts"
-        if layouts and min(space.draft_tokens) > 0 and not verifies_drafts_in_stages(space.engine):
-            way_out += f"; {space.engine} verifies no drafts in pipeline stages: or --draft-tokens 0"
+        if min(space.draft_tokens) > 0 and not all(verifies_drafts(space.engine, layout) for layout in layouts):
+            way_out += f"; or --draft-tokens 0: {space.engine} verifies none in stages or where ranks share a context"
         reason = f"no deployment on up to {space.gpus} accelerators of {system.name} holds the model and one request"
         raise DoesNotFit(reason, way_out)
     deployments, _ = rented(points, work, space)

@@ -11,7 +11,7 @@ from rackmath.engine.layout import stack_layouts
 from rackmath.engine.timer import Timer, engine_timer
 from rackmath.hardware import System
 from rackmath.models.numbers import Number
-from rackmath.serving.engine_stages import pools_in_stages, verifies_drafts_in_stages
+from rackmath.serving.engine_limits import pools_in_stages, verifies_drafts
 from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Mask
@@ -91,12 +91,8 @@ def grid_of(
         ),
         together=np.broadcast_to(np.asarray(together), shape),
         capacity=capacity,
-        drafted=_drafted(stages, draft_tokens, space.engine),
+        drafted=verifies_drafts(space.engine, flat) | (draft_tokens == 0),
     )
-
-
-def _drafted(stages: Array, draft_tokens: Array, family: str) -> Mask:
-    return verifies_drafts_in_stages(family) | (stages[:, None] == 1) | (draft_tokens == 0)
 
 
 def _beside(

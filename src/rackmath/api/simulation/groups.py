@@ -24,7 +24,7 @@ from rackmath.evidence.subjects import layout_text
 from rackmath.hardware import Chip, System
 from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
-from rackmath.serving.engine_stages import stage_notes
+from rackmath.serving.engine_limits import draft_notes
 from rackmath.serving.engines import engine_layout, micro_batch_tokens
 from rackmath.serving.simulator.deployment import SimulatedLayout, deploy, smallest_layout
 from rackmath.serving.simulator.kinds import ReplicaKind
@@ -259,7 +259,7 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
         service=service,
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
         near=at,
-        notes=(*file_note, *stage_notes(family, layout.pipeline, r.draft_tokens)),
+        notes=(*file_note, *draft_notes(family, layout, r.draft_tokens)),
     )
 
 

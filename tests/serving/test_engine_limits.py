@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import rackmath as rm
+from rackmath.engine import Layout
 from rackmath.errors import DoesNotFit
-from rackmath.serving.engine_stages import pools_in_stages, stage_notes, verifies_drafts_in_stages
+from rackmath.serving.engine_limits import draft_notes, pools_in_stages, verifies_drafts
 
 MODEL, WORK = "deepseek-v3", {"input": 2000, "output": 500}
 
@@ -25,10 +26,10 @@ def stages(layout: str) -> int:
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
-def test_no_plan_verifies_drafts_in_stages(engine: str) -> None:
+def test_no_plan_verifies_drafts_in_stages_or_shared_contexts(engine: str) -> None:
     for point in points(engine):
         writes = point["pools"]["write"] if point["pools"] else point["layout"]
-        assert stages(writes) == 1 or point["draft_tokens"] == 0, point
+        assert (stages(writes) == 1 and "cp" not in writes) or point["draft_tokens"] == 0, point
 
 
 @pytest.mark.parametrize(("engine", "reads", "writes"), [("vllm", False, False), ("sglang", True, False)])
@@ -45,9 +46,12 @@ def test_pools_have_the_stages_that_their_engine_can_send_caches_between(
 def test_engines_that_can_are_not_held_back() -> None:
     """TensorRT-LLM sends caches from any stage to any; llama.cpp's cards are stages, and it drafts."""
     assert pools_in_stages("trtllm") == (True, True)
-    assert verifies_drafts_in_stages("llama.cpp")
-    assert stage_notes("llama.cpp", 2, 3) == stage_notes("vllm", 1, 3) == stage_notes("vllm", 2, 0) == ()
-    assert "vllm verifies no drafts in pipeline stages" in stage_notes("vllm", 2, 3)[0]
+    staged, shared = Layout(pipeline=2), Layout(tensor=8, context_parallel=4)
+    assert verifies_drafts("llama.cpp", staged)
+    assert draft_notes("llama.cpp", staged, 3) == draft_notes("vllm", Layout(tensor=2), 3) == ()
+    assert draft_notes("vllm", staged, 0) == draft_notes("", shared, 3) == ()
+    assert "vllm verifies no drafts in tp1,ep1,pp2,dp1" in draft_notes("vllm", staged, 3)[0]
+    assert "sglang verifies no drafts in tp8,ep1,pp1,dp1,cp4" in draft_notes("sglang", shared, 3)[0]
 
 
 def test_drafts_that_only_stages_would_hold_are_refused_with_the_reason() -> None:
@@ -56,5 +60,5 @@ def test_drafts_that_only_stages_would_hold_are_refused_with_the_reason() -> Non
     plan = rm.plan(model, system, work, weights="bf16", draft_tokens="0")
     assert plan.best is not None
     assert stages(plan.to_dict()["best"]["layout"]) == 3
-    with pytest.raises(DoesNotFit, match="--draft-tokens 0"):
+    with pytest.raises(DoesNotFit, match="--draft-tokens 0: vllm"):
         rm.plan(model, system, work, weights="bf16", draft_tokens="3", draft_model="eagle3")

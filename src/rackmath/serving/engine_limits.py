@@ -1,0 +1,40 @@
+"""What engines do not run together: drafts with stages or shared contexts, stages with pools that send caches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rackmath.engine.layout import Layout
+from rackmath.models.numbers import Number
+
+_WITHOUT_DRAFTS = frozenset({"sglang", "trtllm", "vllm"})
+"""Engines that verify no drafts where layers are dealt to stages, or ranks share a context by tokens.
+
+Sources, of 2026: TensorRT-LLM's ``docs/source/features/feature-combination-matrix.md``; SGLang's
+``srt/arg_groups/validation_hook.py`` (workers that only read prompts aside, and what an environment variable tries) and
+its pull request 31785, which is open; vLLM's issues 52069 and 57755 (stages; EAGLE-3 heads aside, which its
+documentation does not promise) and 50391 (contexts)."""
+
+_STAGES_OF_POOLS = {"sglang": (True, False), "vllm": (False, False)}
+"""Whether workers that only read prompts, and those that only write answers, may have stages; of all others they may.
+
+Sources, of 2026: vLLM's ``NixlConnector`` refuses ranks of a second stage (pull request 45880; its push connector takes
+them where prompts are read); SGLang's pull request 14265 (as many stages as the other pool has, or none)."""
+
+
+def verifies_drafts(family: str, layout: Layout) -> Number:
+    """Whether an engine verifies drafts in a layout; of layouts whose widths are arrays an array."""
+    undivided = np.equal(layout.pipeline, 1) & np.equal(layout.context_parallel, 1)
+    return undivided | (family not in _WITHOUT_DRAFTS)
+
+
+def pools_in_stages(family: str) -> tuple[bool, bool]:
+    """Whether an engine's workers that only read prompts, and those that only write answers, may be pipelines."""
+    return _STAGES_OF_POOLS.get(family, (True, True))
+
+
+def draft_notes(family: str, layout: Layout, draft_tokens: float) -> tuple[str, ...]:
+    """What to say of drafts that an engine does not verify in a layout; nothing otherwise."""
+    if draft_tokens <= 0 or verifies_drafts(family, layout):
+        return ()
+    return (f"{family} verifies no drafts in {layout.text()}: these are times of an engine that does",)
