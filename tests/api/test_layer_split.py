@@ -149,3 +149,24 @@ def test_a_prompt_longer_than_a_batch_follows_itself_over_the_cards_piece_by_pie
     load = Load(concurrency=1.0, input=6000.0, output=1.0, max_num_batched_tokens=2048.0, piece=512.0)
     _, first, _ = prompt_times(model, layout, load, in_pieces, Scheduling())
     assert float(first) == pytest.approx(13 / 2 * middle)
+
+
+def simulated(engine: str, gpus: int, layout: str, weights: str) -> dict[str, Any]:
+    """Eight users with prompts of 2,000 tokens and next to no answers."""
+    request = SimulateRequest(
+        model="llama-3.1-8b", on="rtx-4090", gpus=gpus, engine=engine, layout=layout, weights=weights, users=8,
+        requests=200, input=2000, output=8, no_evidence=True,
+    )  # fmt: skip
+    return run_simulation(request).to_dict()
+
+
+def test_several_cards_have_one_batch_that_reads_one_prompt_after_the_other() -> None:
+    """A second card of llama.cpp is memory; vLLM's stages read a prompt each."""
+    one, two = (simulated("llama.cpp", gpus, layout, "q8_0") for gpus, layout in ((1, "tp1"), (2, "pp2")))
+    assert two["replicas"] == [1]
+    assert not any("micro-batch" in note for note in two["assumptions"])
+    # A prompt of four pieces takes five turns of a card, which holds half of the layers.
+    assert one["served_rate"] < two["served_rate"] < 1.7 * one["served_rate"]
+    staged = simulated("vllm", 2, "pp2", "fp8")
+    assert staged["replicas"] == [2]
+    assert any("micro-batch" in note for note in staged["assumptions"])

@@ -71,3 +71,15 @@ def test_prompts_of_one_micro_batch_pass_all_stages_together(prompts: int) -> No
         step_times(Layout(pipeline=stages), timer, **settings, longest=2100.0, turns=float(stages)) for stages in (1, 4)
     )
     assert four.prompt[2000 * prompts] == pytest.approx(one.prompt[2000 * prompts], rel=0.08)
+
+
+def test_tables_follow_the_leaps_of_a_pipeline_that_is_filled_piece_by_piece() -> None:
+    """A piece more is a turn of a stage more: 512 tokens over four cards take four turns, 513 five."""
+    timer = engine_timer(catalogue.model("llama-3.1-8b"), make_system(), None, piece=512.0)
+    settings = {"max_num_seqs": 4, "max_num_batched_tokens": 2048, "draft_tokens": 0.0, "shortest": 100.0}
+    layout = Layout(pipeline=4)
+    tables = step_times(layout, timer, **settings, longest=2100.0, piece=512.0)
+    assert tables.error < 0.02
+    for tokens in (512, 513, 1000, 1024, 1025, 2048):
+        said = tables.prompt[tokens] + tables.pair * tokens * (tokens + 1) / 2
+        assert said == pytest.approx(float(timer("prefill", layout, 1.0, float(tokens), 0.0, 0.0)), rel=0.02)

@@ -50,7 +50,7 @@ def assumptions(setup: Setup) -> list[str]:
         *(["each of a layout's data-parallel groups is a replica; the others are taken to be as busy"]
           if any(int(layout.data) > 1 for layout in layouts) else []),
         *(["each micro-batch of a pipeline is a replica whose step passes all stages; the others are as busy"]
-          if any(int(layout.pipeline) > 1 for layout in layouts) else []),
+          if any(group.deployment.groups > int(group.deployment.layout.data) for group in setup.groups) else []),
         *(["prefixes stay in the memory that running requests leave; --tiers says otherwise"]
           if is_shared and r.tiers is None else []),
         *([f"devices of tiers at catalogue prices over {LIFETIME / (365.25 * 86_400):g} years"]

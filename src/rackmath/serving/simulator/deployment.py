@@ -102,7 +102,8 @@ def deploy(
     whole = work.prompt.astype(float) + work.output
     mean, longest = float(whole.mean()), float(np.quantile(whole, 0.95))
     sequences = sequences_held(architecture, system, layout, server, mean)
-    turns = float(turns_of(layout.pipeline, micro_batch_tokens(server.family)))
+    piece = micro_batch_tokens(server.family)
+    turns = float(turns_of(layout.pipeline, piece))
     groups = int(layout.data * turns)
     if sequences < groups:
         raise DoesNotFit(f"{architecture.name} in {layout.text()}", f"requests of {mean:,.0f} tokens need more memory")
@@ -115,6 +116,7 @@ def deploy(
         shortest=float(np.quantile(work.prompt, 0.05)),
         longest=longest,
         turns=turns,
+        piece=piece,
         images=float(images_time(architecture, layout, timer)),
     )
     return SimulatedLayout(

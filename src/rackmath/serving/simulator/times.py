@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,7 @@ def step_times(
     shortest: float,
     longest: float,
     turns: float = 1.0,
+    piece: float = inf,
     images: float = 0.0,
 ) -> StepTimes:
     """Fill the tables from the engine.
@@ -60,6 +62,8 @@ def step_times(
         Contexts between which the line is laid. [tokens]
     turns : float
         Micro-batches that take turns in a pipeline: tables are of one of them. [micro-batches]
+    piece : float
+        Tokens of the pieces in which one that takes no turns passes the stages: its time leaps with each. [tokens]
     images : float
         Time of encoding the images of one request. [s]
     """
@@ -82,7 +86,8 @@ def step_times(
     def pairs(tokens: F, before: F) -> F:
         return tokens * (before + (np.minimum(tokens, whole) + 1) / 2)
 
-    lengths = np.unique(np.round(np.geomspace(1, budget, _LENGTHS)))
+    edges = np.arange(piece, budget, piece) if piece < budget else np.zeros(0)
+    lengths = np.unique(np.concatenate([np.round(np.geomspace(1, budget, _LENGTHS)), edges, edges + 1]))
     alone = reading(lengths, np.zeros(lengths.size))
     # What tokens attend to that were read before their pass: earlier pieces of a long prompt, or a cached part.
     before = np.array([0.25, 0.5, 1.0]) * max(whole - budget, whole / 2)
