@@ -9,7 +9,8 @@ import pytest
 import rackmath as rm
 from rackmath.engine import Layout
 from rackmath.errors import DoesNotFit
-from rackmath.serving.engine_limits import draft_notes, pools_in_stages, verifies_drafts
+from rackmath.io import catalogue
+from rackmath.serving.engine_limits import draft_notes, pools_alike, pools_in_stages, verifies_drafts
 
 MODEL, WORK = "deepseek-v3", {"input": 2000, "output": 500}
 
@@ -62,3 +63,38 @@ def test_drafts_that_only_stages_would_hold_are_refused_with_the_reason() -> Non
     assert stages(plan.to_dict()["best"]["layout"]) == 3
     with pytest.raises(DoesNotFit, match="--draft-tokens 0: vllm"):
         rm.plan(model, system, work, weights="bf16", draft_tokens="3", draft_model="eagle3")
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "alike"),
+    [
+        ("vllm", "qwen3-next-80b-a3b", True),
+        ("sglang", "gpt-oss-120b", True),
+        ("vllm", "gpt-oss-120b", False),
+        ("trtllm", "qwen3-next-80b-a3b", False),
+        ("vllm", "deepseek-v3", False),
+    ],
+)
+def test_pools_of_one_width_where_an_engine_cuts_no_cache_anew(engine: str, model: str, alike: bool) -> None:
+    assert pools_alike(engine, catalogue.model(model)) == alike
+    plan = rm.plan(model, rm.load_system("h200-sxm", gpus=16), rm.Workload(**WORK), engine=rm.Engine(engine))
+    facts = plan.to_dict()
+    shown = [*facts["frontier"], *facts["runners_up"], facts["best"]]
+    widths = {(tensor(p["pools"]["read"]), tensor(p["pools"]["write"])) for p in shown if p["pools"]}
+    assert widths
+    if alike:
+        assert all(reads == writes for reads, writes in widths)
+
+
+@pytest.mark.parametrize(("engine", "told"), [("vllm", "--speculative-config"), ("sglang", "--speculative-algorithm")])
+def test_workers_that_only_read_are_told_the_same_drafts(engine: str, told: str) -> None:
+    for point in points(engine, draft_tokens="2"):
+        if point["pools"] and "launch" in point:
+            command = point["launch"][engine]
+            assert command.count(told) == command.count("serve ") + command.count("launch_server") > 1
+            return
+    pytest.fail("no point of two pools was launched")
+
+
+def tensor(layout: str) -> int:
+    return int(layout.removeprefix("tp").split(",")[0])

@@ -14,8 +14,6 @@ from rackmath.io import catalogue
 from rackmath.models.adapters import Adapters
 from rackmath.serving.deployment_files import dynamo_yaml
 from rackmath.serving.launch import (
-    OWN,
-    TEXT,
     LaunchedWorker,
     longest_request,
     notes,
@@ -23,6 +21,7 @@ from rackmath.serving.launch import (
     sglang_command,
     vllm_command,
 )
+from rackmath.serving.launch_drafts import OWN, TEXT
 from rackmath.serving.launch_trtllm import settings, trtllm_command
 
 SERVER = LaunchedWorker(
@@ -174,7 +173,10 @@ def test_two_pools_become_a_resource_with_as_many_workers() -> None:
         replace(SERVER, role="prefill", draft_tokens=1.0),
         replace(SERVER, role="decode", draft_tokens=1.0),
     )
-    assert "speculative" not in vllm_command(prefill)
+    # Both sides are told what drafts, or vLLM's refuse each other; who looks drafts up in the text reads alike.
+    assert "speculative" in vllm_command(prefill)
+    assert "speculative" in sglang_command(prefill)
+    assert "speculative" not in vllm_command(replace(prefill, draft=TEXT))
     assert "--disaggregation-mode prefill" in sglang_command(prefill)
     text = dynamo_yaml("deepseek-v3", [(prefill, 2), (decode, 6)], catalogue.system("h100-sxm"))
     services = yaml.safe_load(text)["spec"]["services"]

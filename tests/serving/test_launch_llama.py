@@ -14,8 +14,9 @@ from rackmath.engine import Layout
 from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models.adapters import Adapters
-from rackmath.serving.launch import HEAD, OWN, TEXT, LaunchedWorker
+from rackmath.serving.launch import LaunchedWorker
 from rackmath.serving.launch_boxes import launch_script
+from rackmath.serving.launch_drafts import HEAD, OWN, TEXT
 from rackmath.serving.launch_llama import llama_command, llama_notes
 
 FLAGS = {

@@ -269,7 +269,7 @@ def test_settings_of_tensorrt_llm_are_written_before_the_server_that_reads_them(
     assert "num_nextn_predict_layers: 2" in files["trtllm-decode.yml"]
     assert "disable_overlap_scheduler: true" in files["trtllm-prefill.yml"]
     assert "disable_overlap_scheduler" not in files["trtllm-decode.yml"]
-    assert "speculative" not in files["trtllm-prefill.yml"]
+    assert "num_nextn_predict_layers: 2" in files["trtllm-prefill.yml"]
     pools = (tmp_path / "trtllm-pools.yml").read_text()
     assert [line.strip() for line in pools.splitlines() if ":81" in line] == [
         f'- "127.0.0.1:{8100 + i}"' for i in range(3)

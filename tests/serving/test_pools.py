@@ -75,8 +75,9 @@ def test_sizes_of_readers_are_kept_for_rate_per_accelerator_or_latency() -> None
     def reader(prompt: float, groups: float) -> _PrefillPools:
         one = np.array([0])
         return _PrefillPools(
-            layout=one, chunk=one, prompt=np.array([prompt]), alone=np.array([prompt]), groups=np.array([groups])
-        )
+            layout=one, chunk=one, prompt=np.array([prompt]), alone=np.array([prompt]), groups=np.array([groups]),
+            drafted=np.array([True]), kind=one,
+        )  # fmt: skip
 
     # 2 prompts/s and accelerator at 0.5 s; 1 at 0.25 s; 0.8 at 0.3 s, which both others together beat.
     readers = {1.0: reader(0.5, 1.0), 4.0: reader(0.25, 1.0), 8.0: reader(0.3, 1.92)}
@@ -95,6 +96,7 @@ def test_writers_that_nothing_of_their_layout_beats(seed: int, acceptance: float
         step=draw.uniform(0.01, 0.1, (3, 3, 2)),
         capacity=np.array([[20.0, 9.0], [5.0, 3.0], [20.0, 9.0]]),
         drafted=np.ones((3, 2), dtype=bool),
+        kind=np.zeros(3, dtype=int),
         scheduling=s,
     )
     w = _DecodePools.of(options, np.array([0, 1, 2]), WORK, draft_tokens, np.array([16.0, 64.0]))

@@ -12,8 +12,9 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.eagle import EAGLE3
 from rackmath.serving.deployment_files import dynamo_yaml
 from rackmath.serving.engines import reads_own_files
-from rackmath.serving.launch import ENCODERS, ENGINES, HEAD, OWN, TEXT, LaunchedWorker, longest_request, notes
+from rackmath.serving.launch import ENCODERS, ENGINES, LaunchedWorker, longest_request, notes
 from rackmath.serving.launch_boxes import COMMANDS, launch_script
+from rackmath.serving.launch_drafts import HEAD, OWN, TEXT
 from rackmath.serving.launch_llama import VERSION, llama_notes
 from rackmath.serving.plan import Plan
 from rackmath.serving.startup.held import memory_shares

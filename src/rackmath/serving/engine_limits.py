@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rackmath.engine.layout import Layout
+from rackmath.models.architecture import Architecture
+from rackmath.models.cache import kv_window_bytes_per_token, state_elements
 from rackmath.models.numbers import Number
 
 _WITHOUT_DRAFTS = frozenset({"sglang", "trtllm", "vllm"})
@@ -20,6 +22,16 @@ _STAGES_OF_POOLS = {"sglang": (True, False), "vllm": (False, False)}
 
 Sources, of 2026: vLLM's ``NixlConnector`` refuses ranks of a second stage (pull request 45880; its push connector takes
 them where prompts are read); SGLang's pull request 14265 (as many stages as the other pool has, or none)."""
+
+
+def pools_alike(family: str, architecture: Architecture) -> bool:
+    """Whether workers of two pools need one width of tensor parallelism, since their engine cuts no such cache anew.
+
+    Sources, of 2026: vLLM's ``docs/features/nixl_connector_compatibility.md`` (states of recurrences); llm-d's pull
+    request 2442 (windows under SGLang, which end it).
+    """
+    has_states, has_windows = state_elements(architecture) > 0, kv_window_bytes_per_token(architecture) > 0
+    return (family in _STAGES_OF_POOLS and has_states) or (family == "sglang" and has_windows)
 
 
 def verifies_drafts(family: str, layout: Layout) -> Number:

@@ -61,6 +61,7 @@ def with_experts_apart(
         step=np.concatenate([decode.step, np.broadcast_to(step, (len(fitting_layouts), *decode.step.shape[1:]))]),
         capacity=np.concatenate([decode.capacity, np.asarray(room)[fitting]]),
         drafted=np.concatenate([decode.drafted, np.ones((len(fitting_layouts), decode.drafted.shape[1]), dtype=bool)]),
+        kind=np.concatenate([decode.kind, np.zeros(len(fitting_layouts), dtype=decode.kind.dtype)]),
     )
 
 

@@ -15,8 +15,9 @@ from rackmath.models.adapters import ALL_LINEAR, Adapters
 from rackmath.serving.engine_limits import verifies_drafts
 from rackmath.serving.engines import launched_max_num_seqs
 from rackmath.serving.launch_apart import FFN, PLUGIN, ApartServer
+from rackmath.serving.launch_drafts import HEAD, OWN, TEXT, sglang_drafts, vllm_drafts
 from rackmath.serving.launch_redundancy import redundancy_flags
-from rackmath.serving.quoting import Setting, quoted
+from rackmath.serving.quoting import quoted
 from rackmath.serving.startup.rules import launch_fraction
 
 ENGINES = "vLLM 0.33.0, SGLang 0.5.23 and TensorRT-LLM at commit 00209af"
@@ -28,14 +29,8 @@ ENCODERS = (
     "ec_consumer; SGLang with --encoder-only, its servers with --language-only and --encoder-urls"
 )
 """How accelerators that encode images only are started."""
-OWN, TEXT = "own", "text"
-"""Drafts by the model's own layers, and by looking up the text."""
-HEAD = "EAGLE3_HEAD"
-"""Stands for the repository of a head that nobody has named."""
 VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM's ``--max-lora-rank`` takes."""
-_LOOKUP = 5
-"""Longest n-gram that is looked up in the text for drafts. [tokens]"""
 _STEP = 1024
 """Lengths are rounded up to multiples of this. [tokens]"""
 
@@ -86,6 +81,17 @@ class LaunchedWorker:
     """Which part it is of a worker whose routed experts have servers of their own."""
     encoder_data: bool = False
     """Whether the vision encoder is data-parallel over the tensor ranks, instead of each matrix split."""
+
+    @property
+    def told_drafts(self) -> bool:
+        """Whether the worker is told what drafts.
+
+        Those that only read prompts are told the same as those that verify: vLLM compares both sides, SGLang's and
+        TensorRT-LLM's fill the cache of the layers that draft. Sources: vLLM's
+        ``docs/features/nixl_connector_compatibility.md``, SGLang's pull request 17212, TensorRT-LLM's
+        ``examples/disaggregated/slurm/benchmark/config.yaml``.
+        """
+        return bool(self.draft_tokens) and (self.role != "prefill" or self.draft != TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +159,9 @@ def vllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
     flags.append("--enable-prefix-caching" if server.prefix_caching else "--no-enable-prefix-caching")
     if server.afd_part is not None:
         flags += server.afd_part.flags(at.experts_host, server.eager)
-    if server.draft_tokens and server.role not in ("prefill", FFN):
-        flags.append(f"--speculative-config {quoted(_vllm_drafts(server))}")
+    if server.told_drafts and server.role != FFN:
+        config = vllm_drafts(server.draft, int(server.draft_tokens), eagle=server.eagle)
+        flags.append(f"--speculative-config {quoted(config)}")
     if server.role and server.role != FFN:
         flags.append(f"--kv-transfer-config {quoted({'kv_connector': 'NixlConnector', 'kv_role': 'kv_both'})}")
     if at.port is not None:
@@ -163,15 +170,6 @@ def vllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
         flags.append(f"--nnodes {len(at.boxes)} --node-rank {at.rank} --master-addr {at.boxes[0]}")
         flags += ["--headless"] if at.rank else []
     return " \\\n  ".join(_lines(flags))
-
-
-def _vllm_drafts(server: LaunchedWorker) -> Setting:
-    count = {"num_speculative_tokens": int(server.draft_tokens)}
-    if server.draft == OWN:
-        return {"method": "mtp", **count}
-    if server.draft == TEXT:
-        return {"method": "ngram", **count, "prompt_lookup_max": _LOOKUP}
-    return {"method": "eagle3" if server.eagle else "draft_model", "model": server.draft, **count}
 
 
 def sglang_command(server: LaunchedWorker, place: Place | None = None) -> str:
@@ -209,8 +207,8 @@ def sglang_command(server: LaunchedWorker, place: Place | None = None) -> str:
     flags += ["--disable-cuda-graph"] if server.eager else []
     if not server.prefix_caching:
         flags.append("--disable-radix-cache")
-    if server.draft_tokens and server.role != "prefill":
-        flags += _sglang_drafts(server)
+    if server.told_drafts:
+        flags += sglang_drafts(server.draft, int(server.draft_tokens), eagle=server.eagle)
     if server.role:
         flags.append(f"--disaggregation-mode {server.role} --disaggregation-transfer-backend nixl")
     if server.role == "prefill" and at.link_port is not None:
@@ -220,17 +218,6 @@ def sglang_command(server: LaunchedWorker, place: Place | None = None) -> str:
     if at.boxes:
         flags.append(f"--nnodes {len(at.boxes)} --node-rank {at.rank} --dist-init-addr {at.boxes[0]}:20000")
     return " \\\n  ".join(_lines(flags))
-
-
-def _sglang_drafts(server: LaunchedWorker) -> list[str]:
-    n = int(server.draft_tokens)
-    chain = f"--speculative-num-steps {n} --speculative-eagle-topk 1 --speculative-num-draft-tokens {n + 1}"
-    if server.draft == OWN:
-        return ["--speculative-algorithm NEXTN", chain]
-    if server.draft == TEXT:
-        return ["--speculative-algorithm NGRAM", f"--speculative-num-draft-tokens {n + 1}"]
-    kind = "EAGLE3" if server.eagle else "STANDALONE"
-    return [f"--speculative-algorithm {kind}", f"--speculative-draft-model-path {server.draft}", chain]
 
 
 def _adapters(server: LaunchedWorker, engine: str) -> list[str]:

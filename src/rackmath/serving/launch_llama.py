@@ -8,7 +8,8 @@ from __future__ import annotations
 from math import ceil
 
 from rackmath.models.formats import CACHE_FORMATS
-from rackmath.serving.launch import OWN, TEXT, LaunchedWorker, Place
+from rackmath.serving.launch import LaunchedWorker, Place
+from rackmath.serving.launch_drafts import OWN, TEXT
 
 VERSION = "llama.cpp at commit 00dc805"
 PORT = 8000

@@ -12,7 +12,8 @@ from math import ceil
 
 from rackmath.engine import Layout
 from rackmath.serving.engines import launched_max_num_seqs
-from rackmath.serving.launch import OWN, TEXT, LaunchedWorker, Place
+from rackmath.serving.launch import LaunchedWorker, Place
+from rackmath.serving.launch_drafts import OWN, TEXT
 from rackmath.serving.startup.rules import launch_fraction
 
 PROXY_FILE = "trtllm-pools.yml"
@@ -77,7 +78,7 @@ def settings(server: LaunchedWorker) -> str:
         lines.append("enable_attention_dp: true")
     if server.eager:
         lines.append("cuda_graph_config: null")
-    if server.draft_tokens and server.role != "prefill":
+    if server.told_drafts:
         lines += ["speculative_config:", *(f"  {line}" for line in _drafts(server))]
     if server.adapters is not None:
         lines += ["lora_config:", f"  max_lora_rank: {server.adapters.rank}"]

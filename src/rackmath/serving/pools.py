@@ -39,6 +39,8 @@ class DecodeOptions:
     """Sequences that fit; none where the engine has no such workers. (layouts, chunks)"""
     drafted: Mask
     """Whether the engine verifies so many drafts in the layout. (layouts, drafts)"""
+    kind: Ints
+    """Of the other pool's workers it takes caches from those of one kind. (layouts,)"""
     scheduling: Scheduling
 
 
@@ -55,6 +57,10 @@ class PrefillOptions:
     """Time of a prompt alone. (layouts, chunks) [s]"""
     capacity: Array
     """Sequences that fit; none where the engine has no such workers. (layouts, chunks)"""
+    drafted: Mask
+    """Whether workers of the layout can be the first of those that verify drafts. (layouts,)"""
+    kind: Ints
+    """As of :class:`DecodeOptions`. (layouts,)"""
 
 
 def two_pools(
@@ -72,7 +78,7 @@ def two_pools(
     Of the layouts that read prompts only those are paired that no other of their size
     beats in both latency and rate; where there are many sizes, only those that no other
     size beats in latency and in rate per accelerator. A pairing holds where the readers
-    keep up with the writers at their batch.
+    keep up with the writers at their batch, and their engine sends caches from one to the other.
 
     Returns
     -------
@@ -111,7 +117,8 @@ def _worthwhile(readers: Mapping[float, _PrefillPools]) -> list[float]:
     sizes = np.concatenate([np.full(len(r.layout), g) for g, r in readers.items()])
     per_gpu = np.concatenate([r.groups / r.prompt / g for g, r in readers.items()])
     alone = np.concatenate([r.alone for r in readers.values()])
-    return sorted(set(sizes[undominated(per_gpu, alone)].tolist()))
+    kinds = np.concatenate([2 * r.kind + r.drafted for r in readers.values()])
+    return sorted(set(sizes[undominated(per_gpu, alone, kinds)].tolist()))
 
 
 def _worker_counts(read: int, writer_gpus: int, space: Space) -> Iterator[tuple[int, int]]:
@@ -132,6 +139,8 @@ class _PrefillPools:
     prompt: Array
     alone: Array
     groups: Array
+    drafted: Mask
+    kind: Ints
 
 
 def _best_readers(prefill: PrefillOptions, gpus: float) -> _PrefillPools:
@@ -139,9 +148,16 @@ def _best_readers(prefill: PrefillOptions, gpus: float) -> _PrefillPools:
     inside = (prefill.gpus[layout] == gpus) & (prefill.capacity[layout, chunk] >= prefill.groups[layout])
     layout, chunk = layout[inside], chunk[inside]
     prompt, alone, groups = prefill.prompt[layout, chunk], prefill.alone[layout, chunk], prefill.groups[layout]
-    best = undominated(groups / prompt, alone)
+    drafted, kind = prefill.drafted[layout], prefill.kind[layout]
+    best = undominated(groups / prompt, alone, 2 * kind + drafted)
     return _PrefillPools(
-        layout=layout[best], chunk=chunk[best], prompt=prompt[best], alone=alone[best], groups=groups[best]
+        layout=layout[best],
+        chunk=chunk[best],
+        prompt=prompt[best],
+        alone=alone[best],
+        groups=groups[best],
+        drafted=drafted[best],
+        kind=kind[best],
     )
 
 
@@ -158,6 +174,7 @@ class _DecodePools:
     """Tokens of one pass at most: the fewest that a step of one group has room in. (writers,) [tokens]"""
     lanes: Array
     """Ranks of one group, which receive a cache. (writers,)"""
+    kind: Ints
     rank: Array
     """Rank of the rate among all, lifted by layout, so that it rises from layout to layout. (writers,)"""
     gpus: float
@@ -190,6 +207,7 @@ class _DecodePools:
             tpot=tpot[order],
             chunk=chunks[chunk],
             lanes=ranks[layout],
+            kind=decode.kind[layout],
             rank=rank,
             gpus=float(decode.gpus[layouts_of_size[0]]),
         )
@@ -228,7 +246,7 @@ class _Block:
         lanes = (self.prefill_workers * r.groups)[:, None]
         prompt, alone = r.prompt[:, None], r.alone[:, None]
         busy = rate * prompt / lanes
-        good = busy < 1
+        good = (busy < 1) & (r.kind[:, None] == w.kind) & (r.drafted[:, None] | (w.draft_tokens == 0))
         # Of several equal readers the next free one takes a prompt: its wait is about one part of a single reader's.
         wait = queued(prompt, np.where(good, busy, 0.0)) / lanes
         starts = np.asarray(until_begun(w.step, 1.0, 1.0, s))

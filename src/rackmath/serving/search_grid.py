@@ -10,8 +10,9 @@ from rackmath.engine import Layout, Losses
 from rackmath.engine.layout import stack_layouts
 from rackmath.engine.timer import Timer, engine_timer
 from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
-from rackmath.serving.engine_limits import pools_in_stages, verifies_drafts
+from rackmath.serving.engine_limits import pools_alike, pools_in_stages, verifies_drafts
 from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Mask
@@ -30,6 +31,7 @@ BATCHES = np.unique(np.round(2 ** (np.arange(0, 57) / 4)))
 class Grid:
     """Times of all layouts of one variant, over batches, drafts and chunks."""
 
+    architecture: Architecture
     layouts: list[Layout]
     gpus: Array
     groups: Array
@@ -74,6 +76,7 @@ def grid_of(
     images = images_time(a, flat, timer)
     stages = np.array([float(x.pipeline) for x in layouts])
     return Grid(
+        architecture=a,
         layouts=layouts,
         gpus=np.array([float(x.gpus) for x in layouts]),
         groups=np.array([float(x.data) for x in layouts]),
@@ -121,6 +124,10 @@ def _beside(
 def options_of(grid: Grid, space: Space, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]:
     """The same times, read as those of pools that only write or only read, in layouts that the engine has there."""
     plain = grid.stages[:, None] == 1
+    flat, a = stack_layouts(grid.layouts, 1), grid.architecture
+    kind = np.array([int(x.tensor) for x in grid.layouts]) * pools_alike(space.engine, a)
+    # Who looks drafts up in the text needs nothing of the pool that reads prompts.
+    drafted = np.broadcast_to(verifies_drafts(space.engine, flat) | (space.draft is None and not a.mtp), kind.shape)
     prefill, decode = (np.where(plain | in_stages, grid.capacity, 0.0) for in_stages in pools_in_stages(space.engine))
     return (
         DecodeOptions(
@@ -130,6 +137,7 @@ def options_of(grid: Grid, space: Space, s: Scheduling) -> tuple[DecodeOptions, 
             step=grid.step,
             capacity=decode,
             drafted=grid.drafted,
+            kind=kind,
             scheduling=s,
         ),
         PrefillOptions(
@@ -139,5 +147,7 @@ def options_of(grid: Grid, space: Space, s: Scheduling) -> tuple[DecodeOptions, 
             prompt=grid.full,
             alone=grid.first,
             capacity=prefill,
+            drafted=drafted,
+            kind=kind,
         ),
     )
