@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rackmath.engine.layout import Layout
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import kv_window_bytes_per_token, state_elements
-from rackmath.models.numbers import Number
 
 _WITHOUT_DRAFTS = frozenset({"sglang", "trtllm", "vllm"})
 """Engines that verify no drafts where layers are dealt to stages, or ranks share a context by tokens.
@@ -34,10 +34,10 @@ def pools_alike(family: str, architecture: Architecture) -> bool:
     return (family in _STAGES_OF_POOLS and has_states) or (family == "sglang" and has_windows)
 
 
-def verifies_drafts(family: str, layout: Layout) -> Number:
-    """Whether an engine verifies drafts in a layout; of layouts whose widths are arrays an array."""
-    undivided = np.equal(layout.pipeline, 1) & np.equal(layout.context_parallel, 1)
-    return undivided | (family not in _WITHOUT_DRAFTS)
+def verifies_drafts(family: str, layout: Layout) -> NDArray[np.bool_]:
+    """Whether an engine verifies drafts in a layout; of the shape that the layout's widths have."""
+    undivided = np.equal(layout.pipeline * layout.context_parallel, 1)
+    return np.asarray(undivided | (family not in _WITHOUT_DRAFTS), dtype=bool)
 
 
 def pools_in_stages(family: str) -> tuple[bool, bool]:
