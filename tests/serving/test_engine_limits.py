@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 import rackmath as rm
+from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.simulation.result import run_simulation
 from rackmath.engine import Layout
 from rackmath.errors import DoesNotFit
 from rackmath.io import catalogue
@@ -94,6 +96,16 @@ def test_workers_that_only_read_are_told_the_same_drafts(engine: str, told: str)
             assert command.count(told) == command.count("serve ") + command.count("launch_server") > 1
             return
     pytest.fail("no point of two pools was launched")
+
+
+def test_a_simulation_of_pools_that_an_engine_does_not_have_says_so() -> None:
+    request = {
+        "model": "qwen3-next-80b-a3b", "on": "h200-sxm", "gpus": 4, "prefill_gpus": 2, "poisson": 1.0, "requests": 40,
+        "input": 1000, "output": 20,
+    }  # fmt: skip
+    for engine, layout, said in (("vllm", "pp2", True), ("vllm", "tp2", False), ("trtllm", "pp2", False)):
+        result = run_simulation(SimulateRequest(**request, engine=engine, prefill_layout=layout, layout="tp2"))
+        assert any("sends no caches" in note for note in result.assumptions) == said
 
 
 def tensor(layout: str) -> int:

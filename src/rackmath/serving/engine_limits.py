@@ -24,6 +24,17 @@ Sources, of 2026: vLLM's ``NixlConnector`` refuses ranks of a second stage (pull
 them where prompts are read); SGLang's pull request 14265 (as many stages as the other pool has, or none)."""
 
 
+def pool_notes(family: str, architecture: Architecture, prefill: Layout, decode: Layout) -> tuple[str, ...]:
+    """What to say of two pools between which an engine sends no caches; nothing otherwise."""
+    may_stage = pools_in_stages(family)
+    staged = any(layout.pipeline > 1 and not may for layout, may in zip((prefill, decode), may_stage, strict=True))
+    cut = pools_alike(family, architecture) and prefill.tensor != decode.tensor
+    if not (staged or cut):
+        return ()
+    caches = f"caches of {architecture.name} from {prefill.text()} to {decode.text()}"
+    return (f"{family} sends no {caches}: these are times of an engine that does",)
+
+
 def pools_alike(family: str, architecture: Architecture) -> bool:
     """Whether workers of two pools need one width of tensor parallelism, since their engine cuts no such cache anew.
 

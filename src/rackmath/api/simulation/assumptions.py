@@ -10,6 +10,7 @@ from rackmath.api.simulation.setup import Setup
 from rackmath.caching.tiers import LIFETIME
 from rackmath.hardware.power import cap_note
 from rackmath.io import catalogue, constants_file
+from rackmath.serving.engine_limits import pool_notes
 from rackmath.serving.engines import layout_notes
 from rackmath.serving.startup.rules import memory_note
 
@@ -38,6 +39,8 @@ def assumptions(setup: Setup) -> list[str]:
         *dict.fromkeys(note for layout in layouts for note in apart_note(layout)),
         *dict.fromkeys(note for layout in layouts
                        for note in layout_notes(layout, "" if last.software is None else r.engine)),
+        *(pool_notes("" if last.software is None else r.engine, last.architecture, *layouts)
+          if setup.transfer is not None else ()),
         *_scaling_note(setup),
         *_upgrade_note(setup),
         f"tables within {worst:.1%} of the engine where they were checked",
