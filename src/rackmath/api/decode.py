@@ -182,5 +182,5 @@ def _offers(
     if not has_price and speed is None:
         raise InputError("MODEL", "", "name a model, a table, or give --input, --output or --speed")
     year = units.decimal_year(at) if at else None
-    ask, cached, answer = values
-    return [[Offer(model="the model", provider="the offer", input=ask, cached_input=cached, output=answer, year=year)]]
+    prices = dict(zip(("input", "cached_input", "output"), values, strict=True))
+    return [[Offer(model="the model", provider="the offer", year=year, **prices)]]

@@ -36,8 +36,8 @@ def _as_option(error: click.UsageError) -> str:
     """What to type in place of a model that a command takes by an option, and not as its first word."""
     if error.ctx is None or "unexpected extra argument" not in error.format_message():
         return ""
-    named = [name for p in error.ctx.command.params for name in p.opts if name in ("--models", "--model")]
-    return f"; name models with {named[0]}." if named else "."
+    options = [name for p in error.ctx.command.params for name in p.opts if name in ("--models", "--model")]
+    return f"; name models with {options[0]}." if options else "."
 
 
 def _missing(error: click.MissingParameter) -> list[str]:
@@ -52,19 +52,21 @@ def _other_ways(error: click.NoSuchOption) -> str:
     """What to type in place of an option: one that is spelled alike, or that an engine calls so; or where it exists."""
     if error.ctx is None:
         return ""
-    own = {name.strip("-"): name for p in error.ctx.command.params for name in p.opts if name.startswith("--")}
+    names = {name.strip("-"): name for p in error.ctx.command.params for name in p.opts if name.startswith("--")}
     fields = getattr(error.ctx.command.callback, "fields", ())
     near = [field.names[0] for field in fields if error.option_name in field.option.flags.values()]
-    if error.option_name in _WIDTHS and "layout" in own:
+    if error.option_name in _WIDTHS and "layout" in names:
         near = ["--layout"]
-    near = near or [own[name] for name in difflib.get_close_matches(error.option_name.strip("-"), own, cutoff=0.7)]
+    near = near or [names[name] for name in difflib.get_close_matches(error.option_name.strip("-"), names, cutoff=0.7)]
     if near:
         return f", did you mean {', '.join(near)}?"
     top = error.ctx.find_root()
     if not isinstance(top.command, click.Group):
         return ""
     paths = [
-        path for path, other in _commands(top.command, top) if any(error.option_name in p.opts for p in other.params)
+        path
+        for path, command in _commands(top.command, top)
+        if any(error.option_name in p.opts for p in command.params)
     ]
     # Short paths first: they are what most people want.
     paths.sort(key=lambda path: (path.count(" "), path))
@@ -78,7 +80,7 @@ def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[str,
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
             under = click.Context(command, parent=context, info_name=name)
-            yield from ((f"{name} {path}", each) for path, each in _commands(command, under))
+            yield from ((f"{name} {path}", subcommand) for path, subcommand in _commands(command, under))
         elif command is not None and not command.hidden:
             yield name, command
 

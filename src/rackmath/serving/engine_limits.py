@@ -27,9 +27,9 @@ them where prompts are read); SGLang's pull request 14265 (as many stages as the
 def pool_notes(family: str, architecture: Architecture, prefill: Layout, decode: Layout) -> tuple[str, ...]:
     """What to say of two pools between which an engine sends no caches; nothing otherwise."""
     may_stage = pools_in_stages(family)
-    staged = any(layout.pipeline > 1 and not may for layout, may in zip((prefill, decode), may_stage, strict=True))
-    cut = pools_alike(family, architecture) and prefill.tensor != decode.tensor
-    if not (staged or cut):
+    has_stages = any(layout.pipeline > 1 and not may for layout, may in zip((prefill, decode), may_stage, strict=True))
+    differs = pools_alike(family, architecture) and prefill.tensor != decode.tensor
+    if not (has_stages or differs):
         return ()
     caches = f"caches of {architecture.name} from {prefill.text()} to {decode.text()}"
     return (f"{family} sends no {caches}: these are times of an engine that does",)
@@ -47,8 +47,8 @@ def pools_alike(family: str, architecture: Architecture) -> bool:
 
 def verifies_drafts(family: str, layout: Layout) -> NDArray[np.bool_]:
     """Whether an engine verifies drafts in a layout; of the shape that the layout's widths have."""
-    undivided = np.equal(layout.pipeline * layout.context_parallel, 1)
-    return np.asarray(undivided | (family not in _WITHOUT_DRAFTS), dtype=bool)
+    is_whole = np.equal(layout.pipeline * layout.context_parallel, 1)
+    return np.asarray(is_whole | (family not in _WITHOUT_DRAFTS), dtype=bool)
 
 
 def pools_in_stages(family: str) -> tuple[bool, bool]:

@@ -72,10 +72,10 @@ def read_prompts(
         two_batch=two_batch,
         losses=losses,
     )
-    held = held_sequences(batch * 1.0, layout)
-    filling = minimum(held, layout.pipeline) * pieces_of(per_chunk, piece)
+    sequences = held_sequences(batch * 1.0, layout)
+    filling = minimum(sequences, layout.pipeline) * pieces_of(per_chunk, piece)
     factor = (filling * chunks + layout.pipeline - 1) / (filling + layout.pipeline - 1)
-    whole = memory(architecture, layout, held, context * 1.0, 0.0, system.chip.usable_memory)
+    whole = memory(architecture, layout, sequences, context * 1.0, 0.0, system.chip.usable_memory)
 
     def times_factor(seconds: Mapping[str, Number]) -> dict[str, Number]:
         return {name: value * factor for name, value in seconds.items()}

@@ -80,8 +80,8 @@ def open_loop(
 
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
-        waited = prompts_first(prompt, load, batch / layout.data, s)
-        beside = waited_beside(architecture, load, batch / layout.data, waited, prompt_cost, step, s)
+        first_cost = prompts_first(prompt, load, batch / layout.data, s)
+        beside = waited_beside(architecture, load, batch / layout.data, first_cost, prompt_cost, step, s)
         tpot = time_per_output_token(PassTimes(step, prompt, alone, beside), batch, inf, load, layout.data, s)
         rate = batch / (load.output * tpot)
         busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
@@ -159,8 +159,8 @@ def at_rate(
     def times(batch: Number) -> tuple[PassTimes, Number]:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
         prompt_cost = added_by_prompt(architecture, layout, load, batch, timer, s)
-        waited = prompts_first(prompt, load, batch / layout.data, s)
-        beside = waited_beside(architecture, load, batch / layout.data, waited, prompt_cost, step, s)
+        first_cost = prompts_first(prompt, load, batch / layout.data, s)
+        beside = waited_beside(architecture, load, batch / layout.data, first_cost, prompt_cost, step, s)
         t = PassTimes(step, prompt, alone, beside)
         return t, time_per_output_token(t, batch, inf, load, layout.data, s)
 

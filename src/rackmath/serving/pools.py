@@ -148,15 +148,15 @@ def _best_readers(prefill: PrefillOptions, gpus: float) -> _PrefillPools:
     inside = (prefill.gpus[layout] == gpus) & (prefill.capacity[layout, chunk] >= prefill.groups[layout])
     layout, chunk = layout[inside], chunk[inside]
     prompt, alone, groups = prefill.prompt[layout, chunk], prefill.alone[layout, chunk], prefill.groups[layout]
-    drafted, kind = prefill.drafted[layout], prefill.kind[layout]
-    best = undominated(groups / prompt, alone, 2 * kind + drafted)
+    may_draft, kind = prefill.drafted[layout], prefill.kind[layout]
+    best = undominated(groups / prompt, alone, 2 * kind + may_draft)
     return _PrefillPools(
         layout=layout[best],
         chunk=chunk[best],
         prompt=prompt[best],
         alone=alone[best],
         groups=groups[best],
-        drafted=drafted[best],
+        drafted=may_draft[best],
         kind=kind[best],
     )
 

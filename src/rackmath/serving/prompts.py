@@ -61,8 +61,8 @@ def reading_time(
     turns = turns_of(stages, piece)
     together = maximum(np.floor(minimum(chunk / new_tokens, maximum(present / turns, 1.0))), 1.0)
     # A pass for each stage, which ends after 2 P - 1 turns.
-    filled = timer("prefill", layout, groups * together * turns, context + per_piece, 0.0, context)
-    full = filled * pieces / (together * (2 * turns - 1))
+    full_passes = timer("prefill", layout, groups * together * turns, context + per_piece, 0.0, context)
+    full = full_passes * pieces / (together * (2 * turns - 1))
     return alone, np.where(np.isinf(piece) | (together > 1), full, alone), together
 
 
@@ -130,10 +130,10 @@ def time_beside(
     present = maximum(running / layout.data / turns / together, 1.0)
     # Micro-batches have whole numbers of sequences: there the prompts of each are one of as many tokens.
     in_turns = np.greater(turns, 1)
-    sequences, joined = layout.data * np.where(in_turns, turns, together), np.where(in_turns, together, 1.0)
-    with_prompts = context + joined * (present + per_piece)
+    sequences, share = layout.data * np.where(in_turns, turns, together), np.where(in_turns, together, 1.0)
+    with_prompts = context + share * (present + per_piece)
     together_time = timer("prefill", layout, sequences, with_prompts, 0.0, context)
-    alone = timer("prefill", layout, sequences, context + joined * present, 0.0, context)
+    alone = timer("prefill", layout, sequences, context + share * present, 0.0, context)
     one_pass = maximum(together_time - alone, 0.0) / together * turns / (2 * turns - 1)
     within = pieces_of(per_piece, piece)
     filling = (stages - 1) * np.where(np.isinf(piece), unfilled(often * turns, stages), 1.0)

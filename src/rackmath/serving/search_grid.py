@@ -127,7 +127,7 @@ def options_of(grid: Grid, space: Space, s: Scheduling) -> tuple[DecodeOptions, 
     flat, a = stack_layouts(grid.layouts, 1), grid.architecture
     kind = np.array([int(x.tensor) for x in grid.layouts]) * pools_alike(space.engine, a)
     # Who looks drafts up in the text needs nothing of the pool that reads prompts.
-    drafted = np.broadcast_to(verifies_drafts(space.engine, flat) | (space.draft is None and not a.mtp), kind.shape)
+    may_draft = np.broadcast_to(verifies_drafts(space.engine, flat) | (space.draft is None and not a.mtp), kind.shape)
     prefill, decode = (np.where(plain | in_stages, grid.capacity, 0.0) for in_stages in pools_in_stages(space.engine))
     return (
         DecodeOptions(
@@ -147,7 +147,7 @@ def options_of(grid: Grid, space: Space, s: Scheduling) -> tuple[DecodeOptions, 
             prompt=grid.full,
             alone=grid.first,
             capacity=prefill,
-            drafted=drafted,
+            drafted=may_draft,
             kind=kind,
         ),
     )

@@ -66,8 +66,8 @@ def closed_loop(
 
     def at(batch: Number, extra_time: Number) -> Steady:
         step = decode_time(layout, load, batch, timer)
-        waited = prompts_first(prompt, load, batch / layout.data, s)
-        beside = waited_beside(architecture, load, batch / layout.data, waited, extra_time, step, s)
+        first_cost = prompts_first(prompt, load, batch / layout.data, s)
+        beside = waited_beside(architecture, load, batch / layout.data, first_cost, extra_time, step, s)
         times = PassTimes(step, prompt, alone, beside, lone, together)
         return settled(times, capacity, load, layout.data, s)
 

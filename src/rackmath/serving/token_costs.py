@@ -115,11 +115,11 @@ def reading(
     if not layouts:
         raise DoesNotFit(f"no layout divides {architecture.name} on that many accelerators", "use another --gpus")
     # A pipeline is kept full by a prompt for each stage, or by the chunks of a single one.
-    filled = [(layout, prompts) for layout in layouts for prompts in sorted({1.0, float(layout.pipeline)})]
-    wide = stack_layouts([layout for layout, _ in filled], 2)
+    fillings = [(layout, prompts) for layout in layouts for prompts in sorted({1.0, float(layout.pipeline)})]
+    wide = stack_layouts([layout for layout, _ in fillings], 2)
     new = np.maximum(lengths * (1 - hit), 1.0)
     together = np.maximum(np.floor(CHUNK / new), 1.0)
-    batch = wide.data * np.array([prompts for _, prompts in filled])[:, None] * together
+    batch = wide.data * np.array([prompts for _, prompts in fillings])[:, None] * together
     cost = read_prompts(
         architecture,
         system,
@@ -130,7 +130,7 @@ def reading(
         two_batch=two_batch,
         losses=losses,
     )
-    gpus = np.array([float(layout.gpus) for layout, _ in filled])[:, None]
+    gpus = np.array([float(layout.gpus) for layout, _ in fillings])[:, None]
     per_token = gpus / (batch * new)
     times = (cost.time, cost.time_low, cost.time_high, cost.memory_time, cost.compute_time)
     seconds, low, high, memory_time, compute_time = (np.asarray(t) * per_token for t in times)
@@ -140,7 +140,7 @@ def reading(
     mean = seconds @ (weights * new)
     best = int(np.where(fits, mean, np.inf).argmin())
     return PromptCost(
-        layout=filled[best][0],
+        layout=fillings[best][0],
         seconds=seconds[best],
         low=low[best],
         high=high[best],

@@ -35,11 +35,23 @@ SMALL = ReplicaKind(
 
 def test_a_replica_counts_a_request_for_less_as_it_is_faster() -> None:
     """Full of requests of 1,000 tokens: eight in 10 + 0.8 + 8.64 ms against three in 10 + 0.3 + 3.09 ms."""
-    s = SimpleNamespace(own=np.zeros(3, [("kind", np.int32), ("service", np.int32), ("weight", float)]))
+    s = SimpleNamespace(own=np.zeros(3, [("kind", "i4"), ("service", "i4"), ("weight", float), ("ring", "i4")]))
     s.own["kind"] = [0, 1, 1]
     mark(s, [ReplicaKind(times=times(8, 512), batching=BATCHING, replicas=1), SMALL], 1000.0)  # type: ignore[arg-type]
     first, second = 8 / 0.01944, 3 / 0.01339
     assert s.own["weight"].tolist() == pytest.approx([1.0, second / first, second / first])
+    assert s.own["ring"].tolist() == [0, 1, 2]
+
+
+def test_micro_batches_of_a_pipeline_stand_side_by_side() -> None:
+    """Two pipelines of two stages, then one of three, and two more of the first kind that may be started."""
+    s = SimpleNamespace(own=np.zeros(9, [("kind", "i4"), ("service", "i4"), ("weight", float), ("ring", "i4")]))
+    s.own["kind"] = [0, 0, 0, 0, 1, 1, 1, 0, 0]
+    kinds = [
+        replace(SMALL, times=replace(SMALL.times, turns=turns), replicas=count) for turns, count in ((2, 4), (3, 3))
+    ]
+    mark(s, kinds, 1000.0)  # type: ignore[arg-type]
+    assert s.own["ring"].tolist() == [0, 0, 2, 2, 4, 4, 4, 7, 7]
 
 
 def part(work: Arrivals, chosen: np.ndarray) -> Arrivals:

@@ -52,7 +52,7 @@ def assumptions(setup: Setup) -> list[str]:
           if last.batching.ahead else []),
         *(["each of a layout's data-parallel groups is a replica; the others are taken to be as busy"]
           if any(int(layout.data) > 1 for layout in layouts) else []),
-        *(["each micro-batch of a pipeline is a replica whose step passes all stages; the others are as busy"]
+        *(["each micro-batch of a pipeline is a replica whose step passes all stages; all wait for those that read"]
           if any(group.deployment.groups > int(group.deployment.layout.data) for group in setup.groups) else []),
         *(["prefixes stay in the memory that running requests leave; --tiers says otherwise"]
           if is_shared and r.tiers is None else []),

@@ -57,6 +57,8 @@ class RunConstants(NamedTuple):
     """Attention of one prompt token to one other. [s]"""
     share: float
     """Part of a prompt's work that decode steps beside it wait for. [1]"""
+    turns: int
+    """Micro-batches of a pipeline that wait for each other's prompts, each a replica."""
     start: F
     """Time in which the host starts a step of so many tokens that reads prompts. (max_num_batched_tokens + 1,) [s]"""
     images: float

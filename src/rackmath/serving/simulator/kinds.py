@@ -87,6 +87,7 @@ def fixed_of(kind: ReplicaKind, work: Arrivals, cache: PrefixCache) -> RunConsta
         prompt=times.prompt,
         pair=times.pair,
         share=batching.share,
+        turns=times.turns,
         start=np.where(
             np.arange(batching.max_num_batched_tokens + 1) <= batching.captured, batching.start_captured, batching.start
         ).astype(float),
@@ -116,7 +117,7 @@ def _room(tier: Tier, size: float) -> float:
 
 
 def mark(s: Replicas, kinds: Sequence[ReplicaKind], mean: float) -> None:
-    """Write to replicas what they serve and how much of it they take beside others.
+    """Write to replicas what they serve, how much of it they take beside others, and whose micro-batches they are.
 
     A replica that writes twice as fast, full of requests of ``mean`` tokens, counts a request for half: routers that
     look at loads send it twice as many.
@@ -125,6 +126,9 @@ def mark(s: Replicas, kinds: Sequence[ReplicaKind], mean: float) -> None:
     of = s.own["kind"]
     s.own["service"] = np.array([kind.service for kind in kinds])[of]
     s.own["weight"] = np.array([speed / speeds[0] for speed in speeds])[of]
+    for number, kind in enumerate(kinds):
+        places = np.flatnonzero(of == number)
+        s.own["ring"][places] = places[np.arange(len(places)) // kind.times.turns * kind.times.turns]
 
 
 def _full(kind: ReplicaKind, mean: float) -> float:

@@ -20,6 +20,7 @@ from rackmath.serving.simulator.places import blocks_of, end, enter, leave, step
 from rackmath.serving.simulator.queue_limit import refuse_arrival, refuse_waiting, request_to_refuse
 from rackmath.serving.simulator.queues import append, pop_end
 from rackmath.serving.simulator.retraction import begin_ratio
+from rackmath.serving.simulator.ring import hold_up_ring, time_behind
 from rackmath.serving.simulator.room import make_room, mixes
 from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
@@ -44,15 +45,6 @@ def enqueue(f: RunConstants, s: Replicas, q: Requests, r: int, i: int, now: floa
     lift(f, s, r, request.rank)
     append(s.queue[r], q, request.rank, i)
     me.waiting += 1
-
-
-@compiled
-def advance(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, until: float) -> None:
-    """Run a replica until its next step would not begin before ``until``, or until it has nothing to do."""
-    me = s.own[r]
-    while me.clock < until:
-        if not once(f, s, q, c, r, until):
-            return
 
 
 @compiled
@@ -103,6 +95,8 @@ def _read(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, to
         request.todo -= part
         request.stored += part
     _pass_time(f, s, r, time, 1, time)
+    if f.turns > 1:
+        hold_up_ring(f, s, r)
     me.skipped = f.looks
     if beside:
         _grow(f, s, r)
@@ -222,7 +216,7 @@ def _pass_time(f: RunConstants, s: Replicas, r: int, time: float, steps: int, la
     """Move the clock and the integrals; ``last`` is the time of the last of these steps. [s]"""
     me = s.own[r]
     began = me.clock
-    time += me.stall
+    time = time_behind(f, s, r, time + me.stall, steps)
     me.stall = 0.0
     if f.policy == FIXED_INTERVAL:
         # A step waits for its departure; one that is late takes the next.

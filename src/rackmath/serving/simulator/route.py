@@ -6,9 +6,10 @@ from math import inf, isnan
 
 import numpy as np
 
+from rackmath.serving.simulator.advance import advance
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fixed import DYNAMO, LEAST_LOADED, LLM_D, NONE, ROUND_ROBIN, TWO_CHOICES, Kinds
-from rackmath.serving.simulator.loop import advance, enqueue, once
+from rackmath.serving.simulator.loop import enqueue, once
 from rackmath.serving.simulator.prefix import leading_blocks, shrink
 from rackmath.serving.simulator.scores import best
 from rackmath.serving.simulator.state import Edges, PrefixCaches, Replicas, Requests

@@ -18,7 +18,7 @@ _CONTEXTS, _LENGTHS = 9, 48
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepTimes:
-    """Tables of one group of a layout; its other groups and stages are taken to be as busy."""
+    """Tables of one group of a layout; its other groups are taken to be as busy."""
 
     base: F
     """A decode step of B sequences that attend to S tokens takes base[B] + slope[B] S. (max_num_seqs + 1,) [s]"""
@@ -32,6 +32,8 @@ class StepTimes:
     """Largest error of the tables against the engine, over a grid of what they are asked for. [1]"""
     images: float = 0.0
     """Encoding the images of one request; 0 where there are none, or others do it. [s]"""
+    turns: int = 1
+    """Micro-batches that take turns in a pipeline, of which these are the tables of one."""
 
 
 def step_times(
@@ -79,9 +81,9 @@ def step_times(
     def reading(tokens: F, before: F) -> F:
         """Time of a pass over so many prompt tokens, as many prompts as they make, with tokens before each. [s]"""
         own_tokens = np.minimum(tokens, whole)
-        filled = timer("prefill", layout, groups * turns * tokens / own_tokens, before + own_tokens, 0.0, before)
+        passes = timer("prefill", layout, groups * turns * tokens / own_tokens, before + own_tokens, 0.0, before)
         # A pass of each micro-batch, which ends after 2 P - 1 turns of a stage.
-        return np.asarray(filled, dtype=float) * turns / (2 * turns - 1)
+        return np.asarray(passes, dtype=float) * turns / (2 * turns - 1)
 
     def pairs(tokens: F, before: F) -> F:
         return tokens * (before + (np.minimum(tokens, whole) + 1) / 2)
@@ -109,6 +111,7 @@ def step_times(
         prompt=prompt,
         pair=pair,
         images=images,
+        turns=int(turns),
         error=float(max(errors)),
     )
 
