@@ -16,12 +16,12 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture, AudioEncoder, Encoder, Layer
 from rackmath.models.numbers import Number, ceiling, maximum
 
-MOVES = 80.0
+MOVES = 78.0
 """Reads and writes of the hidden width that a layer of an encoder makes for each patch beside its products: rotary
 positions, casts, activation, residual sums and copies of an encoder that runs kernel by kernel, as vLLM, SGLang and
 TensorRT-LLM run it by default. Fitted with ``SETTING`` on encodes of an RTX 3090: docs/accuracy-of-encoders.md."""
 
-SETTING = 7.7e-3
+SETTING = 7.8e-3
 """Time in which a pass makes its positions and tables and starts. [s]"""
 
 COMPILED_MOVES = 39.0
