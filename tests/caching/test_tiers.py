@@ -101,7 +101,7 @@ def cache(*arguments: str) -> dict[str, Any]:
 @pytest.mark.parametrize("layout", ["tp8", "tp2", "ep8,dp8"])
 def test_computing_again_is_what_estimate_says_of_the_same_prompt(layout: str) -> None:
     model = "deepseek-v3" if "ep" in layout else "llama-3.1-70b"
-    base = [model, "--on", "h200-sxm", "--layout", layout, "--context", "20000"]
+    base = [model, "--on", "h200-sxm", "--layout", layout, "--context", "8000"]
     again = cache(*base)[RECOMPUTE]
     asked = ["estimate", *base, "--batch", "1", "--phase", "prefill", "--json"]
     single = json.loads(CliRunner().invoke(cli, asked).stdout)
