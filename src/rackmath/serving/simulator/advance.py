@@ -10,22 +10,28 @@ from rackmath.serving.simulator.loop import once
 from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
 
-@compiled
+@inlined
 def advance(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, until: float) -> None:
     """Run a replica until its next step would not begin before ``until``, or until it has nothing to do.
 
     With it the other micro-batches of its pipeline, which may have to wait for it.
     """
-    me = s.own[r]
     if f.turns > 1:
         _advance_ring(f, s, q, c, r, until)
-        return
+    else:
+        _advance_alone(f, s, q, c, r, until)
+
+
+# Where both were one function each step took a call, a third of the loop's time.
+@compiled
+def _advance_alone(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, until: float) -> None:
+    me = s.own[r]
     while me.clock < until:
         if not once(f, s, q, c, r, until):
             return
 
 
-@inlined
+@compiled
 def _advance_ring(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, until: float) -> None:
     """The one that is furthest behind goes on, never beyond the others by more than the step that it is in."""
     first = s.own[r].ring

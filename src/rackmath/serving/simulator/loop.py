@@ -216,7 +216,9 @@ def _pass_time(f: RunConstants, s: Replicas, r: int, time: float, steps: int, la
     """Move the clock and the integrals; ``last`` is the time of the last of these steps. [s]"""
     me = s.own[r]
     began = me.clock
-    time = time_behind(f, s, r, time + me.stall, steps)
+    time += me.stall
+    if f.turns > 1:
+        time = time_behind(f, s, r, time, steps)
     me.stall = 0.0
     if f.policy == FIXED_INTERVAL:
         # A step waits for its departure; one that is late takes the next.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rackmath.serving.simulator.compiled import inlined
+from rackmath.serving.simulator.compiled import compiled
 from rackmath.serving.simulator.fixed import RunConstants
 from rackmath.serving.simulator.state import Replicas
 
 
-@inlined
+@compiled
 def hold_up_ring(f: RunConstants, s: Replicas, r: int) -> None:
     """The pass that a replica has just read prompts in stands before all other micro-batches of its pipeline."""
     me = s.own[r]
@@ -17,11 +17,11 @@ def hold_up_ring(f: RunConstants, s: Replicas, r: int) -> None:
             micro_batch.behind = max(micro_batch.behind, me.clock)
 
 
-@inlined
+@compiled
 def time_behind(f: RunConstants, s: Replicas, r: int, time: float, steps: int) -> float:
     """Time of steps that begin now, the first of which leaves no stage before the pass that stands before it."""
     me = s.own[r]
-    if f.turns == 1 or me.behind <= me.clock:
+    if me.behind <= me.clock:
         return time
     step = time / steps
     return time + max(me.behind + step / f.turns - me.clock - step, 0.0)
