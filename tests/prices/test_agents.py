@@ -83,10 +83,9 @@ def test_own_hardware_is_the_engines_time_of_every_call() -> None:
     def reading(prompt: float, cached: float) -> float:
         """In chunks of 8,192 tokens at most, all of one size."""
         chunk = (prompt - cached) / max(np.ceil((prompt - cached) / 8192), 1)
-        return sum(
-            estimate(model, system, layout, batch=2, context=seen + chunk, cached_tokens=seen, phase="prefill").time
-            for seen in np.arange(cached, prompt - 1, chunk)
-        )
+        before = np.arange(cached, prompt - 1, chunk)
+        passes = estimate(model, system, layout, batch=2, context=before + chunk, cached_tokens=before, phase="prefill")
+        return float(np.sum(passes.time))
 
     wanted = 0.0
     for prompt, prefix, said in zip(calls.prompt, calls.prefix, calls.output, strict=True):
