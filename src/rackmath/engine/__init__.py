@@ -2,6 +2,6 @@
 
 from rackmath.engine.layout import Layout, parse_layout
 from rackmath.engine.losses import Losses
-from rackmath.engine.step import Estimate, estimate
+from rackmath.engine.step import TIME_FIELDS, Estimate, estimate
 
-__all__ = ["Estimate", "Layout", "Losses", "estimate", "parse_layout"]
+__all__ = ["TIME_FIELDS", "Estimate", "Layout", "Losses", "estimate", "parse_layout"]

@@ -26,7 +26,8 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum
 
 _WORKERS = 2
-_TIMES = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time", "memory_time")
+TIME_FIELDS = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time", "memory_time")
+"""Fields of an estimate that are times of the pass, or of its parts: passes in a row add them up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -254,7 +255,7 @@ def _with_draft(step: Estimate, draft_step: Estimate, passes: Number) -> Estimat
     """Add passes of a draft model, and its memory, to a pass of its target; activations are those of one at a time."""
     return replace(
         step,
-        **{name: getattr(step, name) + passes * getattr(draft_step, name) for name in _TIMES},
+        **{name: getattr(step, name) + passes * getattr(draft_step, name) for name in TIME_FIELDS},
         terms={name: value + passes * draft_step.terms[name] for name, value in step.terms.items()},
         lost={name: value + passes * draft_step.lost[name] for name, value in step.lost.items()},
         memory=Memory(
@@ -273,7 +274,7 @@ def _joined(results: list[Estimate], shape: tuple[int, ...], layout: Layout) -> 
         return put_together(values, shape)
 
     first = results[0]
-    fields = (*_TIMES, "tokens", "gpus", "micro_batches")
+    fields = (*TIME_FIELDS, "tokens", "gpus", "micro_batches")
     return replace(
         first,
         **{name: join([getattr(r, name) for r in results]) for name in fields},

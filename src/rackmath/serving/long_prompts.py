@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
-from rackmath.engine import Estimate, Losses, estimate
+from rackmath.engine import TIME_FIELDS, Estimate, Losses, estimate
 from rackmath.engine.gather import pieces_of
 from rackmath.engine.layout import Layout
 from rackmath.engine.roofline import held_sequences
@@ -15,8 +15,6 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
 from rackmath.serving.load import CHUNK
-
-_TIMES = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time", "memory_time")
 
 
 def read_prompts(
@@ -82,7 +80,7 @@ def read_prompts(
 
     return replace(
         middle,
-        **{name: getattr(middle, name) * factor for name in _TIMES},
+        **{name: getattr(middle, name) * factor for name in TIME_FIELDS},
         terms=times_factor(middle.terms),
         lost=times_factor(middle.lost),
         busy=times_factor(middle.busy),

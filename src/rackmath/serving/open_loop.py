@@ -21,7 +21,6 @@ from rackmath.serving.steady import (
     capacity_of,
     decode_time,
     prompt_times,
-    prompts_first,
     waited_beside,
 )
 from rackmath.serving.waits import INSTANT, in_turn, prompts_met, time_per_output_token, until_begun
@@ -80,8 +79,7 @@ def open_loop(
 
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
-        first_cost = prompts_first(prompt, load, batch / layout.data, s)
-        beside = waited_beside(architecture, load, batch / layout.data, first_cost, prompt_cost, step, s)
+        beside = waited_beside(architecture, load, batch / layout.data, prompt, prompt_cost, step, s)
         tpot = time_per_output_token(PassTimes(step, prompt, alone, beside), batch, inf, load, layout.data, s)
         rate = batch / (load.output * tpot)
         busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
@@ -159,8 +157,7 @@ def at_rate(
     def times(batch: Number) -> tuple[PassTimes, Number]:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
         prompt_cost = added_by_prompt(architecture, layout, load, batch, timer, s)
-        first_cost = prompts_first(prompt, load, batch / layout.data, s)
-        beside = waited_beside(architecture, load, batch / layout.data, first_cost, prompt_cost, step, s)
+        beside = waited_beside(architecture, load, batch / layout.data, prompt, prompt_cost, step, s)
         t = PassTimes(step, prompt, alone, beside)
         return t, time_per_output_token(t, batch, inf, load, layout.data, s)
 

@@ -66,8 +66,7 @@ def closed_loop(
 
     def at(batch: Number, extra_time: Number) -> Steady:
         step = decode_time(layout, load, batch, timer)
-        first_cost = prompts_first(prompt, load, batch / layout.data, s)
-        beside = waited_beside(architecture, load, batch / layout.data, first_cost, extra_time, step, s)
+        beside = waited_beside(architecture, load, batch / layout.data, prompt, extra_time, step, s)
         times = PassTimes(step, prompt, alone, beside, lone, together)
         return settled(times, capacity, load, layout.data, s)
 
@@ -223,21 +222,21 @@ def waited_beside(
     architecture: Architecture,
     load: Load,
     present: Number,
-    first: Number,
+    prompt: Number,
     added_time: Number,
     step: Number,
     s: Scheduling,
 ) -> Number:
-    """What decode steps wait for one prompt: what it adds to them, or ``first`` where prompts come first. [s]
+    """What decode steps wait for one prompt: what it adds to them, or all of it where prompts come first. [s]
 
     A step that takes in tokens of a prompt is no shorter than the host takes to start it; ``present`` sequences decode
-    in it.
+    in it. ``prompt`` is the time of one in filled passes.
     """
     tokens = present * (1 + load.draft_tokens) + minimum(
         maximum(load.input - load.cached_tokens, 1.0), load.max_num_batched_tokens
     )
     mixed_time = maximum(added_time, started(0.0, architecture, s, tokens) - step)
-    return s.mixed * mixed_time + (1 - s.mixed) * first
+    return s.mixed * mixed_time + (1 - s.mixed) * prompts_first(prompt, load, present, s)
 
 
 def prompts_first(prompt: Number, load: Load, present: Number, s: Scheduling) -> Number:

@@ -51,5 +51,5 @@ def _advance_ring(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r:
         if place == NONE or s.own[place].clock >= until:
             return
         if not once(f, s, q, c, place, min(until, max(following, s.own[place].clock + 1e-12))):
-            # What waits cannot be admitted before somebody else leaves: nobody is there.
+            # The requests that wait cannot be admitted before another leaves, and none runs.
             return
