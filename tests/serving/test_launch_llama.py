@@ -57,12 +57,12 @@ def test_a_server_has_its_file_its_slots_and_one_cache_for_all() -> None:
 
 
 def test_what_differs_changes_its_flag_alone() -> None:
-    single = llama_command(replace(SERVER, layout=Layout(), batch=1.0, quantise="", cache="fp8", prefix_caching=True))
+    single = llama_command(replace(SERVER, layout=Layout(), batch=1.0, quantise="", cache="q5_1", prefix_caching=True))
     assert set(re.findall(r"--[a-z-]+", single)) <= FLAGS
     assert value(single, "--split-mode") is None
     assert value(single, "--model") == "Llama-3.1-70B-Instruct-BF16.gguf"
     assert value(single, "--ctx-size") == "4096"
-    assert value(single, "--cache-type-k") == value(single, "--cache-type-v") == "q8_0"
+    assert value(single, "--cache-type-k") == value(single, "--cache-type-v") == "q5_1"
     assert " --cache-prompt" in single
 
 

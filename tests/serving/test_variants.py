@@ -15,6 +15,7 @@ from rackmath.api.rl import RlRequest, run_rl
 from rackmath.api.token_costs import CostRequest, run_cost
 from rackmath.errors import InputError
 from rackmath.io import catalogue
+from rackmath.models.cache import kv_bytes_per_token
 from rackmath.models.counts import weight_bytes
 from rackmath.serving.variants import as_read, file_of, supported
 
@@ -91,7 +92,7 @@ def test_plans_for_llama_cpp_try_its_own_files() -> None:
         for v in supported(catalogue.model("llama-3.1-8b"), chip, family="llama.cpp")
     }
     assert sizes["q4_k_m"] / 2**30 == pytest.approx(4.58, abs=0.01)
-    assert supported(catalogue.model("llama-3.1-8b"), chip, ["q6_k"], ["fp8"], "llama.cpp")[0].kv == "fp8"
+    assert supported(catalogue.model("llama-3.1-8b"), chip, ["q6_k"], ["fp8"], "llama.cpp")[0].kv == "q8_0"
 
 
 @pytest.mark.parametrize(
@@ -119,8 +120,36 @@ def test_a_cache_in_another_format_beside_weights_in_theirs() -> None:
     assert narrow.cache_format.bits == 8
     assert narrow.layers == as_read(architecture, "vllm", "fp8")[0].layers
     as_file, notes = as_read(catalogue.model("gpt-oss-20b"), "llama.cpp", None, "fp8")
-    assert as_file.cache_format.bits == 8
+    assert as_file.cache_format.bits == 8.5
     assert any("mxfp4_moe" in note for note in notes)
+    assert any("no cache type fp8: taken as q8_0" in note for note in notes)
+
+
+def test_caches_of_llama_cpp_are_its_own() -> None:
+    """Blocks of 32 elements in 34 bytes (Q8_0) and 18 (Q4_0), as llama.cpp prints the size of its cache."""
+    architecture = catalogue.model("llama-3.1-8b")
+    elements = 32 * 8 * 128 * 2
+    for name, block in (("q8_0", 34), ("q5_1", 24), ("q5_0", 22), ("q4_1", 20), ("q4_0", 18), ("iq4_nl", 18)):
+        as_file, notes = as_read(architecture, "llama.cpp", None, name)
+        assert kv_bytes_per_token(as_file) == elements / 32 * block
+        assert not notes
+        with pytest.raises(InputError, match=r"llama\.cpp's; vllm has none such"):
+            as_read(architecture, "vllm", None, name)
+
+
+def test_llama_cpp_keeps_16_bits_whatever_the_checkpoint_says() -> None:
+    architecture = catalogue.model("llama-3.1-70b-fp8")
+    widths = {family: as_read(architecture, family, "q4_k_m")[0].cache_format.bits for family in ("vllm", "llama.cpp")}
+    assert widths == {"vllm": 8, "llama.cpp": 16}
+    chip = catalogue.system("rtx-4090").chip
+    assert {v.kv for v in supported(architecture, chip, family="llama.cpp")} == {"bf16"}
+    assert {v.kv for v in supported(architecture, chip, kv=["auto", "fp8"], family="vllm")} == {"fp8"}
+
+
+def test_auto_is_what_the_engine_takes_by_itself() -> None:
+    for name in ("llama-3.1-70b-fp8", "llama-3.1-8b"):
+        architecture = catalogue.model(name)
+        assert as_read(architecture, "vllm", None, "auto")[0] == architecture
 
 
 def test_every_answer_about_a_served_model_takes_its_formats() -> None:

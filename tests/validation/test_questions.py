@@ -226,15 +226,31 @@ def test_types_of_other_quantisers_are_the_next_that_llama_cpp_has() -> None:
 
 def test_files_of_published_mxfp4_keep_the_rest_in_8_bits() -> None:
     file, checkpoint = (
-        sum(weight_bytes(model_at("gpt-oss-20b", "mxfp4", "", files=f)).values()) for f in (True, False)
+        sum(weight_bytes(model_at("gpt-oss-20b", "mxfp4", "", family=f)).values()) for f in ("llama.cpp", "vllm")
     )
     assert file / 2**30 == pytest.approx(11.27, abs=0.006)
     assert checkpoint > 1.1 * file
     # So it is where a row states the checkpoint's formats, of experts and of all else; a file of 16 bits is another.
     both, wide = (
-        sum(weight_bytes(model_at("gpt-oss-20b", form, "", "mxfp4", files=True)).values()) for form in ("bf16", "f16")
+        sum(weight_bytes(model_at("gpt-oss-20b", form, "", "mxfp4", family="llama.cpp")).values())
+        for form in ("bf16", "f16")
     )
     assert (both, wide) == (file, checkpoint)
+
+
+def test_caches_have_the_bits_that_a_row_says() -> None:
+    bits = {
+        (text, family): model_at("Llama-3.1-8B", "", text, family=family).cache_format.bits
+        for text, family in (
+            ("", "vllm"), ("fp8", "vllm"), ("int8_per_token_head", "vllm"),
+            ("", "llama.cpp"), ("f16", "llama.cpp"), ("q8_0", "llama.cpp"), ("q4_0", "llama.cpp"),
+        )
+    }  # fmt: skip
+    assert list(bits.values()) == [16, 8, 8, 16, 16, 8.5, 4.5]
+    assert model_at("nemotron-3-super", "q4_k_m", "", family="llama.cpp").cache_format.bits == 16
+    for text in ("q8_0/turbo4", "turbo4"):
+        with pytest.raises(NotUnderstood, match="kv"):
+            model_at("Llama-3.1-8B", "", text, family="llama.cpp")
 
 
 @pytest.mark.skipif(not ROWS.is_file(), reason="needs ../shared/measured/rows.csv")

@@ -24,11 +24,11 @@ from rackmath.io import catalogue
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import active_params, total_params, weight_bytes
-from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.engines import engine_of_unlike_cards, multiplies_on_host, reads_own_files, vendor_notes
 from rackmath.serving.offload import DESKTOP_BANDWIDTH, STREAMED, STREAMED_RANGE, Offload, offload
-from rackmath.serving.variants import file_of
+from rackmath.serving.variants import cache_as_read, file_of
 from rackmath.units import counted
 
 _FILES = ("f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
@@ -113,7 +113,7 @@ def _candidates(
         if text != OWN and total_params(model) * weight_format(text).bits / 8 > _SURELY_TOO_LARGE * room:
             continue
         candidate = model if text == OWN else requantise(model, weights=weight_format(text))
-        candidate = requantise(candidate, cache=cache_format(r.kv)) if r.kv and r.card else candidate
+        candidate = requantise(candidate, cache=cache_as_read(model, engine, r.kv)) if r.card else candidate
         if sum(weight_bytes(candidate).values()) <= 1.1 * room:
             yield text, candidate
 

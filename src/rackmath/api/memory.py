@@ -19,10 +19,9 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache_blocks import Blocks
 from rackmath.models.cache_pools import STATE_RATIO, CachePools
-from rackmath.models.formats import cache_format, weight_format
-from rackmath.models.requantise import requantise
 from rackmath.serving.startup.memory import EngineStart, Startup, start
 from rackmath.serving.startup.rules import MEASURED_VERSION, NEWEST_VERSION
+from rackmath.serving.variants import as_read
 
 _SIZE = kinds.whole(1, 10**9)
 
@@ -104,11 +103,7 @@ def run_memory(r: MemoryRequest) -> Result:
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
     system = system_of(r.on)
-    model = requantise(
-        with_adapters(load_model(r.model), r, system),
-        weights=None if r.weights is None else weight_format(r.weights),
-        cache=None if r.kv is None else cache_format(r.kv),
-    )
+    model, _ = as_read(with_adapters(load_model(r.model), r, system), r.engine, r.weights, r.kv)
     if r.mtp and not model.mtp:
         raise InputError("--mtp", model.name, "the config names no layers that predict several tokens")
     server = EngineStart(

@@ -26,7 +26,7 @@ from rackmath.hardware.power import cap_note
 from rackmath.io import catalogue, constants_file
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
-from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.formats import weight_format
 from rackmath.serving import Scheduling
 from rackmath.serving.corrections import Corrector
 from rackmath.serving.engines import deals_layers
@@ -198,7 +198,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         system,
         gpus,
         weights=[weight_format(name).name for name in names(r.weights, "--weights")],
-        kv=[cache_format(name) and name for name in names(r.kv, "--kv")],
+        kv=names(r.kv, "--kv"),
         draft_tokens=numbers(r.draft_tokens, "--draft-tokens", 0, MOST),
         draft=draft_model_of(r.draft_model, architecture),
         pools=not (r.one_pool or deals_layers(family)),
@@ -290,6 +290,6 @@ def _assumptions(r: PlanRequest, drafts: str) -> list[str]:
         drafts,
         "a narrower format is taken as given: what it does to answers is not judged",
         "requests are alike, arrive as others finish, and never fail",
-        *format_notes("" if r.ideal else r.engine, names(r.weights, "--weights")),
+        *format_notes("" if r.ideal else r.engine, names(r.weights, "--weights"), names(r.kv, "--kv")),
         *memory_note("" if r.ideal else r.engine),
     ]

@@ -145,11 +145,15 @@ _SPELLINGS = {
     "float": "fp32",
     "float8_e4m3fn": "fp8-pure",
     "fp8_e4m3": "fp8-pure",
+    "fp8_e5m2": "fp8-pure",
     "auto": "bf16",
     "q3_k": "q3_k_m",
     "q4_k": "q4_k_m",
     "q5_k": "q5_k_m",
 }
+
+GGUF_CACHES = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+"""Tensor types below 16 bits that llama.cpp has for a cache. Source: ``--cache-type-k`` in ``common/arg.cpp``."""
 
 CACHE_FORMATS: Mapping[str, Format] = MappingProxyType(
     {
@@ -160,6 +164,7 @@ CACHE_FORMATS: Mapping[str, Format] = MappingProxyType(
         "nvfp4": Format(name="nvfp4", bits=4.5, compute="fp4"),
         "fp4": FP4,
     }
+    | {name: GGUF_TENSORS[name] for name in GGUF_CACHES}
 )
 
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from math import ceil
 
-from rackmath.models.formats import CACHE_FORMATS
+from rackmath.models.formats import GGUF_CACHES
 from rackmath.serving.launch import LaunchedWorker, Place
 from rackmath.serving.launch_drafts import OWN, TEXT
 
 VERSION = "llama.cpp at commit 00dc805"
 PORT = 8000
 """Port that users reach: llama-server's own has changed between releases."""
-_NARROW_CACHE = "q8_0"
-"""Type of a cache that is planned in 8 bits. Source: ``--cache-type-k``."""
 
 
 def llama_command(server: LaunchedWorker, place: Place | None = None) -> str:
@@ -33,8 +31,8 @@ def llama_command(server: LaunchedWorker, place: Place | None = None) -> str:
         f"--batch-size {ceil(server.chunk)}",
         "--flash-attn on",
     ]
-    if CACHE_FORMATS[server.cache].bits < 16:
-        flags.append(f"--cache-type-k {_NARROW_CACHE} --cache-type-v {_NARROW_CACHE}")
+    if server.cache in GGUF_CACHES:
+        flags.append(f"--cache-type-k {server.cache} --cache-type-v {server.cache}")
     flags += _drafts(server)
     flags.append("--cache-prompt" if server.prefix_caching else "--no-cache-prompt")
     flags.append(f"--port {PORT if at.port is None else at.port}")

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rackmath.errors import InputError
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import main_format
-from rackmath.models.formats import CACHE_FORMATS, FORMATS, GGUF_FILES, GGUF_TENSORS, cache_format, weight_format
+from rackmath.models.formats import (
+    BF16,
+    FORMATS,
+    GGUF_CACHES,
+    GGUF_FILES,
+    GGUF_TENSORS,
+    Format,
+    cache_format,
+    weight_format,
+)
 from rackmath.models.requantise import requantise
 from rackmath.serving.engines import reads_own_files
 from rackmath.serving.workload import Variant
@@ -15,6 +25,11 @@ from rackmath.serving.workload import Variant
 _NARROWER = (("fp8", 8), ("nvfp4", 4))
 """Formats that engines convert to, with their bits, where a chip multiplies them."""
 
+
+AUTO = "auto"
+"""Name of an engine's default for the format of a cache. Source: ``--kv-cache-dtype`` of vLLM and SGLang."""
+_OWN_CACHES = {"fp8-pure": "q8_0", "int8": "q8_0", "nvfp4": "q4_0", "fp4": "q4_0"}
+"""Types of llama.cpp's cache next in width to those of other engines."""
 
 _FILES = ("q8_0", "q4_k_m")
 """Types of files that are tried beside the checkpoint's own format, where an engine makes files."""
@@ -34,13 +49,36 @@ def file_of(architecture: Architecture, family: str) -> str | None:
     return None if own_format.name in GGUF_TENSORS else "q8_0" if own_format.bits == 8 else "q4_0"
 
 
-def format_notes(family: str, weights: Sequence[str]) -> tuple[str, ...]:
-    """What to say of formats that files of an engine do not have."""
+def format_notes(family: str, weights: Sequence[str], kv: Sequence[str] = ()) -> tuple[str, ...]:
+    """What to say of formats of weights and cache that an engine with files of its own does not have."""
     if not reads_own_files(family):
         return ()
     forms = (weight_format(name) for name in weights)
     strange = [f.name for f in forms if f.bits < 16 and f.name not in GGUF_FILES and f.name not in GGUF_TENSORS]
-    return tuple(f"{family} has no file type {name}: its own are q8_0, q4_k_m and others" for name in strange)
+    caches = ((name, _OWN_CACHES.get(cache_format(name).name)) for name in kv if name != AUTO)
+    return (
+        *(f"{family} has no file type {name}: its own are q8_0, q4_k_m and others" for name in strange),
+        *(f"{family} has no cache type {name}: taken as {own_type}" for name, own_type in caches if own_type),
+    )
+
+
+def cache_as_read(architecture: Architecture, family: str, kv: str | None = None) -> Format:
+    """The format in which an engine keeps a model's cache.
+
+    By default the checkpoint's; llama.cpp keeps 16 bits whatever the checkpoint says, and has types of its own.
+
+    Errors: :class:`~rackmath.errors.InputError` for a format that nobody here knows, or that the engine has not.
+    """
+    has_own = reads_own_files(family)
+    if not kv or kv == AUTO:
+        form = architecture.cache_format
+        return BF16 if has_own and form.bits < BF16.bits else form
+    form = cache_format(kv)
+    if has_own and form.name in _OWN_CACHES:
+        return cache_format(_OWN_CACHES[form.name])
+    if family and not has_own and form.name in GGUF_CACHES:
+        raise InputError("kv", kv, f"llama.cpp's; {family} has none such: write bf16, fp8 or nvfp4")
+    return form
 
 
 def as_read(
@@ -48,19 +86,21 @@ def as_read(
 ) -> tuple[Architecture, tuple[str, ...]]:
     """The model in formats of ``weights`` and cache, by default as an engine reads its checkpoint; what to say of it.
 
-    Errors: :class:`~rackmath.errors.InputError` for a format that nobody here knows.
+    Errors: :class:`~rackmath.errors.InputError` for a format that nobody here knows, or that the engine has not.
     """
     file = None if weights else file_of(architecture, family)
     form = weights or file
+    cache = cache_as_read(architecture, family, kv)
+    notes = format_notes(family, [weights] if weights else [], [kv] if kv else [])
     model = requantise(
         architecture,
         weights=weight_format(form) if form else None,
-        cache=cache_format(kv) if kv else None,
+        cache=None if cache == architecture.cache_format else cache,
     )
     if file is None:
-        return model, format_notes(family, [weights] if weights else [])
+        return model, notes
     note = f"{family} converts {architecture.name} to a file of its own, taken as {file}: --weights names another type"
-    return model, (note,)
+    return model, (note, *notes)
 
 
 def supported(
@@ -77,20 +117,21 @@ def supported(
     if reads_own_files(family):
         narrower = [name for name in _FILES if weight_format(name).bits < own_format.bits]
         weights = weights or [file_of(architecture, family) or own_format.name, *narrower]
-        kv = kv or [architecture.cache_format.name]
     if not weights:
         weights = [own_format.name] + [
             n for n, bits in _NARROWER if bits < own_format.bits and FORMATS[n].compute in have
         ]
     if not kv:
-        kv = [architecture.cache_format.name]
-        kv += ["fp8"] if architecture.cache_format.bits > 8 and "fp8" in have else []
+        kv = [AUTO]
+        wide = architecture.cache_format.bits > 8 and not reads_own_files(family)
+        kv += ["fp8"] if wide and "fp8" in have else []
+    caches = dict.fromkeys(cache_as_read(architecture, family, text) for text in kv)
     return tuple(
         Variant(
             weights=form,
-            kv=cache,
-            architecture=requantise(architecture, weight_format(form), CACHE_FORMATS.get(cache)),
+            kv=cache.name.removesuffix("-pure"),
+            architecture=requantise(architecture, weight_format(form), cache),
         )
         for form in weights
-        for cache in kv
+        for cache in caches
     )

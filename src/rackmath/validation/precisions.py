@@ -8,9 +8,11 @@ from functools import lru_cache
 from rackmath.errors import NotUnderstood
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
-from rackmath.models.formats import GGUF_FILES, cache_format, weight_format
+from rackmath.models.formats import GGUF_CACHES, GGUF_FILES, weight_format
 from rackmath.models.mixers import Compressed, Latent
 from rackmath.models.requantise import requantise
+from rackmath.serving.engines import reads_own_files
+from rackmath.serving.variants import cache_as_read
 
 _WEIGHTS = (
     (r"^$", None),
@@ -26,13 +28,17 @@ _WEIGHTS = (
 _FILE = re.compile(r"^(?:ud-)?(?P<type>i?q\d_(?:\d|xxs|xs|nl|s|m|k))(?:_(?P<size>xl|l|m|s|p))?\b")
 """File types, and the larger ones of other quantisers beside them, which have no published rule."""
 
+_CACHE = re.compile(rf"(fp8|bf16|fp16|f16|int8|fp4|nvfp4|{'|'.join(GGUF_CACHES)})(?![a-z0-9/])")
+"""Formats of a cache, whatever follows that says how it is scaled; keys and values in formats of their own are not
+read."""
+
 
 @lru_cache(maxsize=512)
-def model_at(name: str, weights: str, cache: str, expert_weights: str = "", files: bool = False) -> Architecture:
+def model_at(name: str, weights: str, cache: str, expert_weights: str = "", family: str = "") -> Architecture:
     """Return a catalogue model at the formats that a row states.
 
     A model published at 4 bit (gpt-oss) stays so when a row says fp4 or mxfp4, except for
-    an engine that reads files of its own (``files``): there its experts stay so. 4-bit
+    a ``family`` of engines that reads files of its own: there its experts stay so. 4-bit
     releases of models with latent attention keep attention wider.
 
     Errors: :class:`NotUnderstood` for a precision that nobody here knows.
@@ -40,6 +46,7 @@ def model_at(name: str, weights: str, cache: str, expert_weights: str = "", file
     model = catalogue.model(name)
     form = _form(weights)
     narrow = _form(expert_weights)
+    files = reads_own_files(family)
     # A file with experts in MXFP4 holds 8-bit blocks beside them, whatever the checkpoint holds there.
     if files and (form == "mxfp4" or (narrow == "mxfp4" and form == "bf16")):
         form = narrow = "mxfp4_moe"
@@ -50,10 +57,16 @@ def model_at(name: str, weights: str, cache: str, expert_weights: str = "", file
     if form is not None:
         latent = any(isinstance(m, (Latent, Compressed)) for layer, _ in model.groups for m in layer.mixers)
         model = requantise(model, weights=weight_format(form), keep_attention=latent and form == "nvfp4")
-    match = re.match(r"(fp8|bf16|fp16|f16|int8|fp4|nvfp4)", cache.lower())
-    if match:
-        model = requantise(model, cache=cache_format(match.group(1)))
-    return model
+    return requantise(model, cache=cache_as_read(model, family, _cache_form(cache)))
+
+
+def _cache_form(text: str) -> str | None:
+    if not text:
+        return None
+    match = _CACHE.match(text.strip().lower())
+    if match is None:
+        raise NotUnderstood("kv", text, "write one of bf16, fp8, int8, nvfp4, q8_0, q4_0")
+    return match.group(1)
 
 
 def _form(text: str) -> str | None:

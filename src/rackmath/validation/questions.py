@@ -13,7 +13,6 @@ from rackmath.models.eagle import typical_head
 from rackmath.serving.engines import (
     default_max_num_batched_tokens,
     default_max_num_seqs,
-    reads_own_files,
     sequences_of_stages,
 )
 from rackmath.serving.workload import Limits
@@ -99,7 +98,7 @@ def question(row: Row) -> Question:
     if kind == "train":
         return _training(row, system)
     cache = row.kv or _usual_cache(row)
-    architecture = model_at(_model(row), row.weights, cache, row.expert_weights, files=reads_own_files(row.family))
+    architecture = model_at(_model(row), row.weights, cache, row.expert_weights, family=row.family)
     answer = deployment(row, architecture)
     assumptions = [] if cache == row.kv else [f"{cache} cache, as the quantised releases for this engine have"]
     if answer is None:
