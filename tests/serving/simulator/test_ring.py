@@ -56,6 +56,45 @@ def test_micro_batches_that_all_read_finish_a_prompt_every_turn(turns: int) -> N
     assert np.sort(outcome.requests["first"]) == pytest.approx(4.0 + 4.0 / turns * np.arange(count), rel=1e-9)
 
 
+@pytest.mark.parametrize("turns", [1, 2, 4])
+@pytest.mark.parametrize("length", [4000, 8000, 13000, 36000])
+def test_pieces_of_a_prompt_follow_each_other_through_the_stages(turns: int, length: int) -> None:
+    """One leaves the first stage when it has taken its part of a pass; the last one leaves all of them."""
+    outcome = simulate(
+        arrivals([0.0], [length], [1]), times(turns), batching=BATCHING, fleet=replace(FLEET, replicas=turns)
+    )
+    whole, rest = divmod(length - 1, 4000)
+    # The rest is in each stage when all before it have left that stage.
+    expected = whole * 4.0 / turns + (4.0 * (turns - 1) / turns if whole else 0.0)
+    expected += (rest + 1) * TOKEN / (turns if whole else 1)
+    assert outcome.requests["first"][0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("turns", [2, 4])
+def test_long_prompts_are_read_in_the_order_of_their_arrival(turns: int) -> None:
+    """Each takes all turns of the stages until its last piece has begun; the next one's pieces follow at once."""
+    count, pieces = 3 * turns, 6
+    work = arrivals([0.01 * i for i in range(count)], [4000 * pieces] * count, [1] * count)
+    outcome = simulate(work, times(turns), batching=BATCHING, fleet=replace(FLEET, replicas=turns))
+    ends = 4.0 / turns * (pieces * np.arange(1, count + 1) + turns - 1)
+    assert outcome.requests["first"] == pytest.approx(ends, rel=1e-6)
+
+
+@pytest.mark.parametrize("turns", [2, 4])
+def test_answers_take_part_in_one_turn_of_each_round(turns: int) -> None:
+    """Of a prompt in 12 pieces each of 4 s: rounds of 4 s in which both answers get a token, here and elsewhere."""
+    prompts, answers = [100] * turns + [48000], [400] * turns + [1]
+    work = arrivals([0.0] * turns + [2.05], prompts, answers)
+    outcome = simulate(work, times(turns), batching=BATCHING, fleet=replace(FLEET, replicas=turns))
+    first, finish = outcome.requests["first"][-1], outcome.requests["finish"][:turns]
+    # Tokens of answers take room in the pieces: one more is needed where they do.
+    reading = (12 + turns - 1) / turns * 4.0
+    assert first == pytest.approx(2.1 + reading, rel=0.05)
+    free = 0.1 * np.arange(1, turns + 1) / turns + 399 * STEP
+    delay = reading - reading / 4.0 * STEP
+    assert finish - free == pytest.approx(delay, rel=0.12)
+
+
 def test_other_pipelines_do_not_wait() -> None:
     """Of four replicas two and two are pipelines: the prompt of the fourth holds up the third alone."""
     work = arrivals([0.0, 0.0, 0.0, 2.05], [100, 100, 100, 1000], [101, 101, 101, 1])

@@ -20,9 +20,12 @@ from rackmath.serving.simulator.places import blocks_of, end, enter, leave, step
 from rackmath.serving.simulator.queue_limit import refuse_arrival, refuse_waiting, request_to_refuse
 from rackmath.serving.simulator.queues import append, pop_end
 from rackmath.serving.simulator.retraction import begin_ratio
-from rackmath.serving.simulator.ring import hold_up_ring, time_behind
+from rackmath.serving.simulator.ring import hold_up_ring, reader_before, reads_alone, time_behind
 from rackmath.serving.simulator.room import make_room, mixes
 from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
+
+_AFTER = 1e-6
+"""Time by which a micro-batch that waits for another one looks later. [s]"""
 
 
 @inlined
@@ -59,10 +62,14 @@ def once(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, unt
     if me.running == 0 and me.reading == 0:
         return False
     tokens, pairs = prompt_work(f, s, q, r)
-    if tokens > 0:
+    reader = reader_before(f, s, q, r) if tokens > 0 and f.turns > 1 else NONE
+    if tokens > 0 and reader == NONE:
         _read(f, s, q, c, r, tokens, pairs)
     elif me.running > 0:
         _decode(f, s, q, c, r, until, drops)
+    elif reader != NONE:
+        # Looks again when that one has gone on, which has to be the first of both.
+        me.clock = max(me.clock, s.own[reader].clock) + _AFTER
     else:
         # Prompts whose blocks are still on their way from a lower tier.
         me.clock = max(me.clock, _soonest(s, q, r))
@@ -73,7 +80,9 @@ def once(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, unt
 def _read(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, tokens: int, pairs: float) -> None:
     """One step that reads prompts, beside decoding where the policy mixes them."""
     me = s.own[r]
-    beside = me.running > 0 and mixes(f)
+    follows = _take_parts(f, s, q, r, tokens) and f.turns > 1 and reads_alone(f, s, q, r)
+    # Pieces of one prompt follow each other through the stages: those who write take part in one of a round.
+    beside = me.running > 0 and mixes(f) and (me.turn == 0 or not follows)
     work = f.prompt[tokens] + f.pair * pairs
     time = max(work, f.start[tokens])
     if beside:
@@ -83,24 +92,42 @@ def _read(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, to
         all_tokens = min(tokens + verified_tokens, f.max_num_batched_tokens)
         seconds = f.prompt[all_tokens] - f.prompt[min(verified_tokens, f.max_num_batched_tokens)] + f.pair * pairs
         time = max(f.base[b] + f.slope[b] * me.attended + f.share * seconds, f.start[all_tokens])
-    # Who takes part is settled before anybody finishes.
-    n, count_read = 0, 0
+    _pass_time(f, s, r, time, 1, time, follows)
+    if f.turns > 1:
+        me.turn = (me.turn + 1) % f.turns if follows else 0
+        hold_up_ring(f, s, r, me.clock + (time - time / f.turns if follows else 0.0))
+    me.skipped = f.looks
+    if beside:
+        _grow(f, s, r)
+        _finish(f, s, q, c, r)
+    _enter_those_read(f, s, q, c, r)
+
+
+@inlined
+def _take_parts(f: RunConstants, s: Replicas, q: Requests, r: int, tokens: int) -> bool:
+    """Deal the tokens of a step to the prompts in their order; whether no prompt ends in it.
+
+    Who takes part is settled before anybody finishes.
+    """
+    me = s.own[r]
+    count_read, ends = 0, False
     for at in range(me.reading):
-        i = s.prompts[r, at]
-        request = q[i]
+        request = q[s.prompts[r, at]]
         part = 0
         if request.ready <= me.clock and count_read < tokens:
             part = min(request.todo, tokens - count_read)
         count_read += part
         request.todo -= part
         request.stored += part
-    _pass_time(f, s, r, time, 1, time)
-    if f.turns > 1:
-        hold_up_ring(f, s, r)
-    me.skipped = f.looks
-    if beside:
-        _grow(f, s, r)
-        _finish(f, s, q, c, r)
+        ends = ends or (part > 0 and request.todo == 0)
+    return not ends
+
+
+@inlined
+def _enter_those_read(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) -> None:
+    """Requests whose prompts have been read have a token, and write on; the others remain, in their order."""
+    me = s.own[r]
+    n = 0
     for at in range(me.reading):
         i = s.prompts[r, at]
         request = q[i]
@@ -129,7 +156,9 @@ def _decode(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, 
     me = s.own[r]
     if not mixes(f):
         drops = make_room(f, s, q, c, r)
-    alone = _others_may_follow(f, s, q, r, drops)
+    # One that waits for a prompt of its pipeline does not know what is read while it does.
+    waits = f.turns > 1 and me.behind > me.clock
+    alone = _others_may_follow(f, s, q, r, drops) or waits
     b = me.running
     if b == 0:
         return
@@ -155,7 +184,7 @@ def _decode(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, 
     if until < inf:
         k = min(k, _steps_until(base, slope, float(first), float(grows), float(until - now)))
     time = k * base + slope * (k * first + grows * k * (k - 1) / 2)
-    _pass_time(f, s, r, time, k, base + slope * (first + grows * (k - 1)))
+    _pass_time(f, s, r, time, k, base + slope * (first + grows * (k - 1)), False)
     if f.preemption != RESERVE:
         me.free -= k // f.block * b
         at = me.iteration % f.block
@@ -212,13 +241,18 @@ def _others_may_follow(f: RunConstants, s: Replicas, q: Requests, r: int, drops:
 
 
 @inlined
-def _pass_time(f: RunConstants, s: Replicas, r: int, time: float, steps: int, last: float) -> None:
-    """Move the clock and the integrals; ``last`` is the time of the last of these steps. [s]"""
+def _pass_time(f: RunConstants, s: Replicas, r: int, time: float, steps: int, last: float, follows: bool) -> None:
+    """Move the clock and the integrals; ``last`` is the time of the last of these steps. [s]
+
+    Where another piece ``follows`` through the stages of a pipeline, a single step lasts until that one begins.
+    """
     me = s.own[r]
     began = me.clock
     time += me.stall
     if f.turns > 1:
         time = time_behind(f, s, r, time, steps)
+        if follows:
+            time -= last - last / f.turns
     me.stall = 0.0
     if f.policy == FIXED_INTERVAL:
         # A step waits for its departure; one that is late takes the next.

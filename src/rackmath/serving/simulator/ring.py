@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
-from rackmath.serving.simulator.compiled import compiled
-from rackmath.serving.simulator.fixed import RunConstants
-from rackmath.serving.simulator.state import Replicas
+from rackmath.serving.simulator.compiled import compiled, inlined
+from rackmath.serving.simulator.fixed import NONE, RunConstants
+from rackmath.serving.simulator.room import step_tokens
+from rackmath.serving.simulator.state import Replicas, Requests
 
 
 @compiled
-def hold_up_ring(f: RunConstants, s: Replicas, r: int) -> None:
-    """The pass that a replica has just read prompts in stands before all other micro-batches of its pipeline."""
-    me = s.own[r]
-    for k in range(me.ring, min(me.ring + f.turns, len(s.own))):
+def reads_alone(f: RunConstants, s: Replicas, q: Requests, r: int) -> bool:
+    """Whether pieces of this micro-batch's prompt take the others' turns as well: nobody's prompt was there before.
+
+    Source: SGLang's documentation of pipeline parallelism (chunks of one request are worked on by several stages at a
+    time), vLLM's pull request 13637 (the next chunk is scheduled when the one before has begun).
+    """
+    ring = s.own[r].ring
+    for k in range(ring, min(ring + f.turns, len(s.own))):
+        if k != r and s.own[k].ring == ring and _stands_before(s, q, k, r):
+            return False
+    return True
+
+
+@compiled
+def reader_before(f: RunConstants, s: Replicas, q: Requests, r: int) -> int:
+    """The micro-batch whose prompt takes all turns before this one's, since it was there first; else ``NONE``."""
+    ring = s.own[r].ring
+    for k in range(ring, min(ring + f.turns, len(s.own))):
+        if k != r and s.own[k].ring == ring and _stands_before(s, q, k, r):
+            request = q[s.prompts[k, 0]]
+            in_pieces = request.stored > request.hit or request.todo > step_tokens(f, s, k)
+            if in_pieces and request.ready <= s.own[k].clock:
+                return k
+    return NONE
+
+
+@inlined
+def _stands_before(s: Replicas, q: Requests, k: int, r: int) -> bool:
+    """Whether the first prompt that one micro-batch reads was admitted before that of another."""
+    if s.own[k].reading == 0:
+        return False
+    first, other = q[s.prompts[k, 0]].admitted, q[s.prompts[r, 0]].admitted
+    return first < other or (first == other and k < r)
+
+
+@compiled
+def hold_up_ring(f: RunConstants, s: Replicas, r: int, end: float) -> None:
+    """The pass in which a replica reads prompts until ``end`` stands before all micro-batches of its pipeline."""
+    ring = s.own[r].ring
+    for k in range(ring, min(ring + f.turns, len(s.own))):
         micro_batch = s.own[k]
-        if k != r and micro_batch.ring == me.ring:
-            micro_batch.behind = max(micro_batch.behind, me.clock)
+        if micro_batch.ring == ring:
+            micro_batch.behind = max(micro_batch.behind, end)
 
 
 @compiled

@@ -107,9 +107,10 @@ REPLICA = np.dtype(
         ("kind", "i4"),
         ("service", "i4"),
         ("weight", "f8"),
-        # First of the micro-batches of its pipeline, itself where it has none; the end of the last pass of another one
-        # that read prompts.
+        # First of the micro-batches of its pipeline, itself where it has none; turns that pieces of its prompts took
+        # since its answers did; the end of the last pass of the pipeline that read prompts.
         ("ring", "i4"),
+        ("turn", "i4"),
         ("behind", "f8"),
         ("up", "b1"),
     ],
