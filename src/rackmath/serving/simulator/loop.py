@@ -10,17 +10,19 @@ adds. Steps that read prompts are taken one by one. A reference that steps throu
 
 from __future__ import annotations
 
-from math import ceil, floor, inf, isnan, sqrt
+from math import ceil, floor, inf, sqrt
 
 from rackmath.serving.simulator.admission import admit, horizon, look, prompt_work, unseen
 from rackmath.serving.simulator.compiled import compiled, inlined
-from rackmath.serving.simulator.fairness import charge_answer, charge_steps, lift, steps_of_turn
+from rackmath.serving.simulator.fairness import charge_steps, lift, steps_of_turn
 from rackmath.serving.simulator.fixed import FIXED_INTERVAL, NONE, RESERVE, RETRACT, STATIC, RunConstants
-from rackmath.serving.simulator.places import blocks_of, end, enter, leave, steps_of_room
+from rackmath.serving.simulator.passes import finish, latest, pass_time
+from rackmath.serving.simulator.places import blocks_of, steps_of_room
 from rackmath.serving.simulator.queue_limit import refuse_arrival, refuse_waiting, request_to_refuse
-from rackmath.serving.simulator.queues import append, pop_end
+from rackmath.serving.simulator.queues import append
+from rackmath.serving.simulator.reading import read_step
 from rackmath.serving.simulator.retraction import begin_ratio
-from rackmath.serving.simulator.ring import hold_up_ring, reader_before, reads_alone, time_behind
+from rackmath.serving.simulator.ring import reader_before
 from rackmath.serving.simulator.room import make_room, mixes
 from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
@@ -64,7 +66,7 @@ def once(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, unt
     tokens, pairs = prompt_work(f, s, q, r)
     reader = reader_before(f, s, q, r) if tokens > 0 and f.turns > 1 else NONE
     if tokens > 0 and reader == NONE:
-        _read(f, s, q, c, r, tokens, pairs)
+        read_step(f, s, q, c, r, tokens, pairs)
     elif me.running > 0:
         _decode(f, s, q, c, r, until, drops)
     elif reader != NONE:
@@ -74,80 +76,6 @@ def once(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, unt
         # Prompts whose blocks are still on their way from a lower tier.
         me.clock = max(me.clock, _soonest(s, q, r))
     return True
-
-
-@inlined
-def _read(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, tokens: int, pairs: float) -> None:
-    """One step that reads prompts, beside decoding where the policy mixes them."""
-    me = s.own[r]
-    follows = _take_parts(f, s, q, r, tokens) and f.turns > 1 and reads_alone(f, s, q, r)
-    # Pieces of one prompt follow each other through the stages: those who write take part in one of a round.
-    beside = me.running > 0 and mixes(f) and (me.turn == 0 or not follows)
-    work = f.prompt[tokens] + f.pair * pairs
-    time = max(work, f.start[tokens])
-    if beside:
-        b = me.running
-        # Weights are read for the answers anyway: tokens of prompts cost what they add to theirs.
-        verified_tokens = b * f.verified
-        all_tokens = min(tokens + verified_tokens, f.max_num_batched_tokens)
-        seconds = f.prompt[all_tokens] - f.prompt[min(verified_tokens, f.max_num_batched_tokens)] + f.pair * pairs
-        time = max(f.base[b] + f.slope[b] * me.attended + f.share * seconds, f.start[all_tokens])
-    _pass_time(f, s, r, time, 1, time, follows)
-    if f.turns > 1:
-        me.turn = (me.turn + 1) % f.turns if follows else 0
-        hold_up_ring(f, s, r, me.clock + (time - time / f.turns if follows else 0.0))
-    me.skipped = f.looks
-    if beside:
-        _grow(f, s, r)
-        _finish(f, s, q, c, r)
-    _enter_those_read(f, s, q, c, r)
-
-
-@inlined
-def _take_parts(f: RunConstants, s: Replicas, q: Requests, r: int, tokens: int) -> bool:
-    """Deal the tokens of a step to the prompts in their order; whether no prompt ends in it.
-
-    Who takes part is settled before anybody finishes.
-    """
-    me = s.own[r]
-    count_read, ends = 0, False
-    for at in range(me.reading):
-        request = q[s.prompts[r, at]]
-        part = 0
-        if request.ready <= me.clock and count_read < tokens:
-            part = min(request.todo, tokens - count_read)
-        count_read += part
-        request.todo -= part
-        request.stored += part
-        ends = ends or (part > 0 and request.todo == 0)
-    return not ends
-
-
-@inlined
-def _enter_those_read(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) -> None:
-    """Requests whose prompts have been read have a token, and write on; the others remain, in their order."""
-    me = s.own[r]
-    n = 0
-    for at in range(me.reading):
-        i = s.prompts[r, at]
-        request = q[i]
-        if request.todo > 0:
-            s.prompts[r, n] = i
-            n += 1
-        else:
-            if isnan(request.first):
-                request.first = me.clock
-                me.tokens += 1
-                charge_answer(f, s, r, request.rank, 1.0)
-            else:
-                # Its prompt was read again, with what it had written: that gives the next token.
-                request.left -= 1
-                me.tokens += request.growth
-                charge_answer(f, s, r, request.rank, request.growth)
-            me.unread -= request.unread
-            request.unread = 0
-            enter(f, s, q, c, r, i)
-    me.reading = n
 
 
 @inlined
@@ -165,7 +93,7 @@ def _decode(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, 
     width = me.width if f.policy == STATIC else b
     base, slope = float(f.base[width]), float(f.slope[width])
     first, grows = me.attended, me.grows
-    k = int((_latest(s, r) if f.policy == STATIC else s.ends[r, 0]) - me.iteration)
+    k = int((latest(s, r) if f.policy == STATIC else s.ends[r, 0]) - me.iteration)
     # Within a cycle of so many steps as a block has tokens everybody needs one block.
     if f.preemption != RESERVE and me.free < b * (k // f.block + 1):
         k = min(k, max(steps_of_room(f, s, r), 1))
@@ -184,7 +112,7 @@ def _decode(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, 
     if until < inf:
         k = min(k, _steps_until(base, slope, float(first), float(grows), float(until - now)))
     time = k * base + slope * (k * first + grows * k * (k - 1) / 2)
-    _pass_time(f, s, r, time, k, base + slope * (first + grows * (k - 1)), False)
+    pass_time(f, s, r, time, k, base + slope * (first + grows * (k - 1)), False)
     if f.preemption != RESERVE:
         me.free -= k // f.block * b
         at = me.iteration % f.block
@@ -196,7 +124,7 @@ def _decode(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, 
     me.attended += k * grows
     me.tokens += k * grows
     charge_steps(f, s, r, k)
-    _finish(f, s, q, c, r)
+    finish(f, s, q, c, r)
 
 
 @inlined
@@ -238,70 +166,6 @@ def _others_may_follow(f: RunConstants, s: Replicas, q: Requests, r: int, drops:
         for k in range(f.classes):
             follow = follow or (s.queue[r, k, 0] != NONE and q[s.queue[r, k, 0]].arrival > me.began)
     return follow
-
-
-@inlined
-def _pass_time(f: RunConstants, s: Replicas, r: int, time: float, steps: int, last: float, follows: bool) -> None:
-    """Move the clock and the integrals; ``last`` is the time of the last of these steps. [s]
-
-    Where another piece ``follows`` through the stages of a pipeline, a single step lasts until that one begins.
-    """
-    me = s.own[r]
-    began = me.clock
-    time += me.stall
-    if f.turns > 1:
-        time = time_behind(f, s, r, time, steps)
-        if follows:
-            time -= last - last / f.turns
-    me.stall = 0.0
-    if f.policy == FIXED_INTERVAL:
-        # A step waits for its departure; one that is late takes the next.
-        time = max(1.0 * steps, ceil(time / f.period - 1e-9)) * f.period
-    me.clock += time
-    me.began = began if steps == 1 else me.clock - last
-    me.busy += time
-    me.batch += time * me.running
-    me.kept += time * (f.blocks - me.free)
-
-
-@inlined
-def _grow(f: RunConstants, s: Replicas, r: int) -> None:
-    """One decode step beside prompts."""
-    me = s.own[r]
-    if f.preemption != RESERVE:
-        me.free -= s.phase[r, me.iteration % f.block]
-    me.iteration += 1
-    me.attended += me.grows
-    me.tokens += me.grows
-    charge_steps(f, s, r, 1)
-
-
-@inlined
-def _finish(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) -> None:
-    """All whose last step this was."""
-    me = s.own[r]
-    if f.policy == STATIC and me.running and _latest(s, r) > me.iteration:
-        return
-    while me.running > 0 and s.ends[r, 0] <= me.iteration:
-        i = s.who[r, 0]
-        request = q[i]
-        if f.policy == STATIC:
-            # Seats of a static batch stay taken until its last one ends; nobody writes beyond his answer.
-            over = me.iteration - request.entered - request.left
-            me.tokens -= over * request.growth
-            charge_answer(f, s, r, request.rank, -over * request.growth)
-        leave(f, s, q, c, r, i)
-        pop_end(s, r)
-        end(f, s, q, c, r, i)
-
-
-@inlined
-def _latest(s: Replicas, r: int) -> int:
-    me = s.own[r]
-    last = s.ends[r, 0]
-    for at in range(me.running):
-        last = max(last, s.ends[r, at])
-    return last
 
 
 @inlined

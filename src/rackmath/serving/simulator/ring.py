@@ -29,8 +29,8 @@ def reader_before(f: RunConstants, s: Replicas, q: Requests, r: int) -> int:
     for k in range(ring, min(ring + f.turns, len(s.own))):
         if k != r and s.own[k].ring == ring and _stands_before(s, q, k, r):
             request = q[s.prompts[k, 0]]
-            in_pieces = request.stored > request.hit or request.todo > step_tokens(f, s, k)
-            if in_pieces and request.ready <= s.own[k].clock:
+            is_long = request.stored > request.hit or request.todo > step_tokens(f, s, k)
+            if is_long and request.ready <= s.own[k].clock:
                 return k
     return NONE
 
@@ -40,8 +40,8 @@ def _stands_before(s: Replicas, q: Requests, k: int, r: int) -> bool:
     """Whether the first prompt that one micro-batch reads was admitted before that of another."""
     if s.own[k].reading == 0:
         return False
-    first, other = q[s.prompts[k, 0]].admitted, q[s.prompts[r, 0]].admitted
-    return first < other or (first == other and k < r)
+    time, own_time = q[s.prompts[k, 0]].admitted, q[s.prompts[r, 0]].admitted
+    return time < own_time or (time == own_time and k < r)
 
 
 @compiled
