@@ -16,8 +16,8 @@ from rackmath.engine.timer import engine_timer
 from rackmath.engine.transfer import transfer_time
 from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
 from rackmath.serving.load import PassTimes
-from rackmath.serving.prompts import time_beside, unfilled
-from rackmath.serving.steady import prompt_times, settled, settled_pools, waited_beside
+from rackmath.serving.prompts import time_beside, time_first, unfilled
+from rackmath.serving.steady import added_by_prompt, prompt_times, settled, settled_pools, waited_beside
 from rackmath.serving.waits import (
     burst,
     pieces_of,
@@ -137,6 +137,32 @@ def test_a_prompt_beside_a_pipeline_s_answers_delays_all_or_its_own_part(stages:
     assert in_chunks == pytest.approx((4 + stages - 1) / stages, rel=1e-4)
     many = time_beside(layout, 1000.0, 0.0, 4000.0, 0.0, 1e3, timer)
     assert many == pytest.approx(1.0 / stages, rel=0.01)
+
+
+@pytest.mark.parametrize("arriving", [0.01, 0.5, 3.0])
+def test_a_pass_of_prompts_holds_those_that_came_with_a_step(arriving: float) -> None:
+    """A pass of 50 ms and 10 for each prompt, drawn: passes that there are hold more where more arrive at random."""
+    drawn = np.random.default_rng(4).poisson(arriving, 200_000)
+    expected = (0.05 * np.count_nonzero(drawn) + 0.01 * drawn.sum()) / drawn.sum()
+
+    def timer(phase, layout, batch, context, draft_tokens, cached_tokens=0.0):
+        return 0.05 + 1e-4 * np.asarray(batch) * (context - cached_tokens)
+
+    time, together = time_first(Layout(), 100.0, 0.0, 8192.0, arriving, timer)
+    assert float(time) == pytest.approx(expected, rel=0.02)
+    assert float(together) == pytest.approx(drawn.sum() / np.count_nonzero(drawn), rel=0.02)
+    # Two fill a pass, and the pieces of a long one are alone in theirs.
+    assert float(time_first(Layout(), 100.0, 0.0, 250.0, 9.0, timer)[1]) == 2.0
+    long, _ = time_first(Layout(), 1000.0, 0.0, 250.0, 9.0, timer)
+    assert float(long) == pytest.approx(4 * 0.05 + 0.1)
+
+
+def test_a_pass_of_its_own_is_started_by_the_host(llama) -> None:
+    """Where prompts come first one prompt of few tokens costs decode steps what the host takes for its pass."""
+    load = Load(concurrency=8.0, input=100.0, output=1e6)
+    s = Scheduling(mixed=0.0, dispatch=1e-4, captured=0.0)
+    added = added_by_prompt(llama, Layout(), load, 8.0, fixed(0.01, 1e-3), s)
+    assert float(added) == pytest.approx(pass_kernels(llama) * 1e-4, rel=1e-4)
 
 
 def test_one_user_meets_nobody() -> None:

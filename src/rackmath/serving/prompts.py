@@ -51,19 +51,60 @@ def reading_time(
     tuple of Number
         Time alone, time per prompt in a full pass, prompts in a full pass.
     """
-    new_tokens = maximum(length - cached_tokens, 1.0)
-    stages = layout.pipeline * 1.0
-    pieces = ceiling(new_tokens / np.where(np.greater(stages, 1), minimum(chunk, piece), chunk))
-    per_piece = new_tokens / pieces
-    context = cached_tokens + per_piece * (pieces - 1) / 2
+    new_tokens, stages = maximum(length - cached_tokens, 1.0), layout.pipeline * 1.0
+    pieces, context, per_piece = _pieces(layout, length, cached_tokens, chunk, piece)
     groups = layout.data * 1.0
-    alone = timer("prefill", layout, groups, context + per_piece, 0.0, context) * (pieces + stages - 1) / stages
     turns = turns_of(stages, piece)
+    alone = timer("prefill", layout, groups, context + per_piece, 0.0, context) * (pieces + stages - 1) / stages
     together = maximum(np.floor(minimum(chunk / new_tokens, maximum(present / turns, 1.0))), 1.0)
-    # A pass for each stage, which ends after 2 P - 1 turns.
-    full_passes = timer("prefill", layout, groups * together * turns, context + per_piece, 0.0, context)
-    full = full_passes * pieces / (together * (2 * turns - 1))
+    full = _per_prompt(layout, together, pieces, context, per_piece, turns, timer)
     return alone, np.where(np.isinf(piece) | (together > 1), full, alone), together
+
+
+def _pieces(
+    layout: Layout, length: Number, cached_tokens: Number, chunk: Number, piece: Number
+) -> tuple[Number, Number, Number]:
+    """Pieces of a prompt, what the one in the middle sees before it, and its own tokens. [1], [tokens], [tokens]"""
+    new_tokens = maximum(length - cached_tokens, 1.0)
+    pieces = ceiling(new_tokens / np.where(np.greater(layout.pipeline, 1), minimum(chunk, piece), chunk))
+    per_piece = new_tokens / pieces
+    return pieces, cached_tokens + per_piece * (pieces - 1) / 2, per_piece
+
+
+def _per_prompt(
+    layout: Layout, together: Number, pieces: Number, context: Number, per_piece: Number, turns: Number, timer: Timer
+) -> Number:
+    """Time of one prompt where passes hold so many, one pass for each stage, which end after 2 P - 1 turns. [s]"""
+    passes = timer("prefill", layout, layout.data * together * turns, context + per_piece, 0.0, context)
+    return passes * pieces / (together * (2 * turns - 1))
+
+
+def time_first(
+    layout: Layout,
+    length: Number,
+    cached_tokens: Number,
+    chunk: Number,
+    arriving: Number,
+    timer: Timer,
+    piece: Number = inf,
+) -> tuple[Number, Number]:
+    r"""Time of one prompt in passes that read prompts alone, and the prompts of such a pass. [s], [prompts]
+
+    .. math:: t = T(k n) / k, \qquad k = \frac{p}{1 - e^{-p}}
+
+    A pass takes all prompts that have come with a step: of those passes that there are each has k in the mean, where p
+    arrive with a step at random, and no more than fill it. Arguments as of :func:`reading_time`.
+
+    Parameters
+    ----------
+    arriving : Number
+        Prompts that come to one group in the time of a step, in the mean. [prompts]
+    """
+    new_tokens, turns = maximum(length - cached_tokens, 1.0), turns_of(layout.pipeline * 1.0, piece)
+    often = maximum(arriving / turns, _RARE)
+    together = maximum(minimum(often / -np.expm1(-often), np.floor(chunk / new_tokens)), 1.0)
+    pieces, context, per_piece = _pieces(layout, length, cached_tokens, chunk, piece)
+    return _per_prompt(layout, together, pieces, context, per_piece, turns, timer), together
 
 
 def turns_of(stages: Number, piece: Number) -> Number:

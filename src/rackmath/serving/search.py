@@ -134,10 +134,9 @@ def _one_pool(grid: Grid, work: PlanWorkload, space: Space, s: Scheduling) -> tu
     full, alone = grid.full[:, None, None, :], grid.alone[:, None, None, :]
     prompt = np.where(is_full, full, alone)
     first = grid.first[:, None, None, :]
-    first_cost = prompts_first(full, load, batch / groups, s)
     step = grid.step[..., None]
     beside = s.mixed * np.maximum(grid.beside, grid.start - step)
-    beside = beside + (1 - s.mixed) * np.where(is_full, first_cost, alone)
+    beside = beside + (1 - s.mixed) * prompts_first(grid.beside, load, batch / groups, s)
     times = PassTimes(step, prompt, first, beside)
 
     def settled(users: Array) -> tuple[Array, Array, Array]:

@@ -14,12 +14,13 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving.engine_limits import pools_alike, pools_in_stages, verifies_drafts
 from rackmath.serving.engines import micro_batch_tokens
-from rackmath.serving.load import Scheduling
+from rackmath.serving.load import Load, Scheduling
 from rackmath.serving.points import Array, Mask
 from rackmath.serving.pools import DecodeOptions, PrefillOptions
-from rackmath.serving.prompts import images_time, reading_time, time_beside
+from rackmath.serving.prompts import images_time, reading_time
 from rackmath.serving.search_waits import tokens_of_steps
-from rackmath.serving.waits import prompts_of_a_step, started
+from rackmath.serving.steady import added_by_prompt
+from rackmath.serving.waits import started
 from rackmath.serving.worker_layouts import layouts_that_hold
 from rackmath.serving.workload import PlanWorkload, Space, Variant
 
@@ -47,7 +48,7 @@ class Grid:
     full: Array
     """Time of one prompt in a full pass. (layouts, chunks) [s]"""
     beside: Array
-    """What a prompt adds to mixed steps; none where none are. (layouts, batches, drafts, chunks) [s]"""
+    """What decode steps wait for a prompt, before the host and other stages. (layouts, batches, drafts, chunks) [s]"""
     start: Number
     """Time in which the host starts a step that is no replayed graph. [s]"""
     together: Array
@@ -87,8 +88,7 @@ def grid_of(
         alone=alone + images,
         first=np.asarray(started(alone, a, s, np.minimum(work.read, chunks), np.ceil(work.read / chunks)) + images),
         full=np.broadcast_to(np.asarray(full + images_time(a, flat, timer, together)), shape),
-        beside=_beside(stack_layouts(layouts, 4), work, draft_tokens, chunks, timer, s, piece)
-        + s.mixed * images_time(a, stack_layouts(layouts, 4), timer),
+        beside=_beside(a, stack_layouts(layouts, 4), work, draft_tokens, chunks, timer, s, piece),
         start=np.asarray(
             started(0.0, a, s, tokens_of_steps(BATCHES, stack_layouts(layouts, 4), work, draft_tokens, chunks))
         ),
@@ -99,6 +99,7 @@ def grid_of(
 
 
 def _beside(
+    architecture: Architecture,
     layout: Layout,
     work: PlanWorkload,
     draft_tokens: Array,
@@ -107,15 +108,18 @@ def _beside(
     s: Scheduling,
     piece: float,
 ) -> Array:
-    """What a prompt adds to mixed steps: at every second batch, and between them on lines over its logarithm."""
-    if not np.any(s.mixed):
-        return np.zeros((1, 1, 1, 1))
+    """What a prompt adds to steps: at every second batch, and between them on lines over its logarithm."""
     coarse = BATCHES[::2]
-    drafts, batch = draft_tokens[:, None], coarse[:, None, None]
-    arriving = prompts_of_a_step(batch, work.output, drafts, layout.data, s)
-    before = work.input - work.read
-    tokens = batch * (1 + drafts)
-    prompt_cost = np.asarray(time_beside(layout, work.input, before, chunks, tokens, arriving, timer, piece))
+    load = Load(
+        concurrency=np.inf,
+        input=work.input,
+        output=work.output,
+        cached_tokens=work.input - work.read,
+        draft_tokens=draft_tokens[:, None],
+        max_num_batched_tokens=chunks,
+        piece=piece,
+    )
+    prompt_cost = np.asarray(added_by_prompt(architecture, layout, load, coarse[:, None, None], timer, s))
     place = np.clip(np.searchsorted(coarse, BATCHES, side="right") - 1, 0, len(coarse) - 2)
     part = (np.log(BATCHES / coarse[place]) / np.log(coarse[place + 1] / coarse[place]))[:, None, None]
     return prompt_cost[:, place] * (1 - part) + prompt_cost[:, place + 1] * part

@@ -20,7 +20,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
 from rackmath.serving.balance import balance
 from rackmath.serving.load import Load, PassTimes, Pool, Scheduling, Steady
-from rackmath.serving.prompts import images_time, reading_time, time_beside, turns_of, unfilled
+from rackmath.serving.prompts import images_time, reading_time, time_beside, time_first, turns_of, unfilled
 from rackmath.serving.waits import (
     INSTANT,
     burst,
@@ -211,9 +211,20 @@ def added_by_prompt(
     """What one prompt adds to decode steps of so many sequences where a pass mixes both. [s]"""
     tokens = running * (1 + load.draft_tokens)
     arriving = prompts_of_a_step(running, load.output, load.draft_tokens, layout.data, s)
-    prompt_seconds = time_beside(
-        layout, load.input, load.cached_tokens, load.max_num_batched_tokens, tokens, arriving, timer, load.piece
-    )
+    prompt_seconds = 0.0
+    if np.any(s.mixed):
+        prompt_seconds = s.mixed * time_beside(
+            layout, load.input, load.cached_tokens, load.max_num_batched_tokens, tokens, arriving, timer, load.piece
+        )
+    if not np.all(s.mixed):
+        first, together = time_first(
+            layout, load.input, load.cached_tokens, load.max_num_batched_tokens, arriving, timer, load.piece
+        )
+        new_tokens = maximum(load.input - load.cached_tokens, 1.0)
+        pieces = ceiling(new_tokens / load.max_num_batched_tokens)
+        own_tokens = together * minimum(new_tokens, load.max_num_batched_tokens)
+        first = started(first * together, architecture, s, own_tokens, pieces) / together
+        prompt_seconds = prompt_seconds + (1 - s.mixed) * first
     # The step that takes in a prompt's first piece waits for its images.
     return prompt_seconds + images_time(architecture, layout, timer)
 
@@ -236,7 +247,7 @@ def waited_beside(
         maximum(load.input - load.cached_tokens, 1.0), load.max_num_batched_tokens
     )
     mixed_time = maximum(added_time, started(0.0, architecture, s, tokens) - step)
-    return s.mixed * mixed_time + (1 - s.mixed) * prompts_first(prompt, load, present, s)
+    return s.mixed * mixed_time + (1 - s.mixed) * prompts_first(prompt if load.wave else added_time, load, present, s)
 
 
 def prompts_first(prompt: Number, load: Load, present: Number, s: Scheduling) -> Number:
