@@ -364,7 +364,7 @@ def test_a_benchmark_of_any_engine_is_kept_as_what_was_planned(
     else:
         assert q.deployment.workers == best["units"]
         # Of all micro-batches and copies together, as the plan counts them.
-        assert q.max_num_seqs == pytest.approx(best["batch"] * best["units"], abs=8 * best["units"])
+        assert q.max_num_seqs == pytest.approx(best["concurrency"], abs=8 * best["units"])
 
 
 def test_every_point_of_a_plan_has_a_correction_of_its_own() -> None:

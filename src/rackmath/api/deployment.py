@@ -14,6 +14,7 @@ from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.launch_boxes import COMMANDS
+from rackmath.serving.schedulers import LAUNCHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -38,6 +39,10 @@ class Deployment(Shown):
     """Tokens of a step; of two pools of those that decode; None as the engine does by default. [tokens]"""
     prefill_max_num_batched_tokens: int | None = None
     """Tokens of a step of those that prefill; None as those that decode. [tokens]"""
+    policy: str | None = None
+    """Order of prompts and answers in its steps; None as the engine does by default."""
+    preemption: str | None = None
+    """What happens when the cache is full; None as the engine does by default."""
     gpu_memory_utilization: float | None = None
     """Part of the memory that the engine may take, in its own terms; None as the engine does by default."""
     weights: str | None = None
@@ -87,6 +92,8 @@ class Deployment(Shown):
             "max_num_seqs": self.max_num_seqs,
             "max_num_batched_tokens": self.max_num_batched_tokens,
             "prefill_max_num_batched_tokens": self.prefill_max_num_batched_tokens,
+            "policy": self.policy,
+            "preemption": self.preemption,
             "gpu_memory_utilization": self.gpu_memory_utilization,
             "weights": self.weights,
             "kv": self.kv,
@@ -132,6 +139,7 @@ def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapp
     """
     r, pools, draft_tokens = request, point["pools"], int(point["draft_tokens"])
     max_num_seqs = int(point["max_num_seqs"])
+    policy, preemption = LAUNCHED.get(r.engine, (None, None))
     return Deployment(
         model=r.model,
         system=r.on,
@@ -143,6 +151,8 @@ def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapp
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max(int(point["decode_chunk"]), max_num_seqs * (1 + draft_tokens)),
         prefill_max_num_batched_tokens=int(point["chunk"]) if pools else None,
+        policy=policy,
+        preemption=preemption,
         gpu_memory_utilization=point["memory_fraction"],
         weights=point["weights"],
         kv=point["kv"],

@@ -57,12 +57,12 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
 
     decode = search.layouts[int(p.layout[place])]
     if p.prefill[place] < 0:
-        return [(server(decode, "", float(p.batch[place]), chunk), units)]
+        return [(server(decode, "", float(p.sequences[place]), chunk), units)]
     prefill = search.layouts[int(p.prefill[place])]
     together = max(1.0, chunk // work.read) * float(prefill.data)
     return [
         (server(prefill, "prefill", together, chunk), units * int(p.prefill_workers[place])),
-        (server(decode, "decode", float(p.batch[place]), decode_chunk), units * int(p.workers[place])),
+        (server(decode, "decode", float(p.sequences[place]), decode_chunk), units * int(p.workers[place])),
     ]
 
 

@@ -62,7 +62,7 @@ class PointFacts:
             "decode_chunk": float(p.decode_chunk[place]),
             "memory_fraction": self._memory_part(place),
             "groups": float(layout.data * layout.pipeline),
-            "max_num_seqs": launched_max_num_seqs(space.engine, float(p.batch[place]), layout),
+            "max_num_seqs": launched_max_num_seqs(space.engine, float(p.sequences[place]), layout),
             "pools": self._pools(place),
             "draft_tokens": float(p.draft_tokens[place]),
             "requests_per_second": float(p.rate[place]),

@@ -68,6 +68,11 @@ class Points:
         """Requests per second and accelerator that is paid for. [requests/s]"""
         return self.rate / self.billed
 
+    @property
+    def sequences(self) -> Array:
+        """In the engine of one worker that writes: in its steps, and of prompts that it reads as well. [sequences]"""
+        return np.where(self.prefill < 0, np.maximum(self.batch, self.concurrency / self.workers), self.batch)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Corrections:

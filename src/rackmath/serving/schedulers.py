@@ -53,6 +53,12 @@ SCHEDULERS: Mapping[str, Scheduler] = MappingProxyType(
 )
 """By family."""
 
+LAUNCHED: Mapping[str, tuple[str, str]] = MappingProxyType({"trtllm": ("chunked", "reserve")})
+"""Policy and preemption of what plans launch, where launch lines turn on what an engine does not do by itself.
+
+Source: ``--enable_chunked_prefill`` of ``trtllm-serve``, without which no prompt is longer than a step.
+"""
+
 
 def scheduler(
     family: str,

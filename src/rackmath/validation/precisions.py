@@ -57,7 +57,8 @@ def model_at(name: str, weights: str, cache: str, expert_weights: str = "", fami
     if form is not None:
         latent = any(isinstance(m, (Latent, Compressed)) for layer, _ in model.groups for m in layer.mixers)
         model = requantise(model, weights=weight_format(form), keep_attention=latent and form == "nvfp4")
-    return requantise(model, cache=cache_as_read(model, family, _cache_form(cache)))
+    # What was measured there was.
+    return requantise(model, cache=cache_as_read(model, family if files else "", _cache_form(cache)))
 
 
 def _cache_form(text: str) -> str | None:

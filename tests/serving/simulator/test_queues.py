@@ -227,6 +227,18 @@ def test_people_of_a_closed_loop_obey_littles_law(people: int, think: float, out
     assert rate * (float(np.mean(times.whole)) + think) == pytest.approx(people, rel=0.01)
 
 
+def test_users_share_one_list_of_requests() -> None:
+    """Answers of 100 and of 10 tokens: who has the short ones sends many more, and no user ends long before another."""
+    answers = np.where(np.arange(60) % 2, 10, 100).astype(np.int32)
+    answers[0] = 2000
+    work = workload.users(2, 60, np.full(60, 100, np.int32), answers)
+    q = simulate(work, flat(0.001, 2, step=0.01), batching=Batching(max_num_seqs=2)).requests
+    assert np.all(np.diff(q["arrival"]) >= 0)
+    # While the first is written the other user has some thirty pairs of answers.
+    assert (q["arrival"] < q["finish"][0]).sum() > 30
+    assert np.sort(q["finish"])[-2] > q["finish"].max() - 1.5
+
+
 def test_a_lone_server_that_fails_loses_the_time_of_its_repair() -> None:
     """One server, one request after the other: as much time is lost as failures times their repair, and re-reading."""
     count, repair = 2000, 7.0

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
+from rackmath.serving.simulator.fixed import NONE
 from rackmath.serving.simulator.planner import Profile, observed, replicas_for
 from rackmath.serving.simulator.scaling import Advice, wanted_replicas
 from rackmath.serving.simulator.settings import Fleet
@@ -44,12 +45,15 @@ class RequestQueue:
         self.open = work.graph is None
         ready_places = np.flatnonzero(q["awaits"] == 0)
         self.due, self.who = np.full(len(work) + 1, inf), np.zeros(len(work) + 1, np.int64)
-        self.count = np.zeros(1, np.int64)
+        # What the heap holds, and the next request of a list that all users share.
+        self.count = np.array([0, NONE], np.int64)
         if not self.open:
             # A sorted list is a heap.
             order = ready_places[np.argsort(work.arrival[ready_places], kind="stable")]
             self.due[: len(order)], self.who[: len(order)] = work.arrival[order], order
             self.count[0] = len(order)
+        if work.graph is not None and work.graph.in_order:
+            self.count[1] = len(ready_places)
 
     def before(self, moment: float) -> Iterator[NDArray[np.int64]]:
         """Slices of the requests that arrive before a moment; who sends them says so in ``sent``."""

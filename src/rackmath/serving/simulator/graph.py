@@ -33,6 +33,8 @@ class Graph:
     """Time of a tool or of thought from the source's end, or from when it is sent. (edges,) [s]"""
     dispatch: B1
     """Whether the delay counts from when the source is sent; else from the end of its answer. (edges,)"""
+    in_order: bool = False
+    """Whether an edge, of whatever source, allows the next request of the list, as where users share one list."""
 
     @property
     def source(self) -> I8:
@@ -45,7 +47,9 @@ class Graph:
         return np.bincount(self.to, minlength=len(self.start) - 1).astype(np.int32)
 
 
-def graph_of(requests: int, source: I8, to: I8, delay: F, dispatch: B1 | None = None) -> Graph:
+def graph_of(
+    requests: int, source: I8, to: I8, delay: F, dispatch: B1 | None = None, *, in_order: bool = False
+) -> Graph:
     """Edges in any order -> a graph.
 
     Parameters
@@ -54,6 +58,8 @@ def graph_of(requests: int, source: I8, to: I8, delay: F, dispatch: B1 | None = 
         (edges,)
     dispatch : array, optional
         By default all delays count from the end of an answer. (edges,)
+    in_order : bool
+        Whether edges allow the next request of the list, as many as they are, instead of those that they lead to.
 
     Errors: :class:`InputError` for delays that cannot be meant.
     """
@@ -69,11 +75,12 @@ def graph_of(requests: int, source: I8, to: I8, delay: F, dispatch: B1 | None = 
         to=to[order].astype(np.int32),
         delay=np.asarray(delay, dtype=np.float64)[order],
         dispatch=np.zeros(len(to), np.bool_) if dispatch is None else dispatch[order],
+        in_order=in_order,
     )
 
 
 def chains(requests: int, step: int, delay: F) -> Graph:
-    """Each request is followed by the one so many places later: users in turn, each of whom waits for his answer.
+    """So many users who share a list of requests: each sends the next one when his last is answered.
 
     Parameters
     ----------
@@ -81,14 +88,17 @@ def chains(requests: int, step: int, delay: F) -> Graph:
         From the end of each request to the next. (requests,) [s]
     """
     source = np.arange(max(requests - step, 0))
-    return graph_of(requests, source, source + step, delay[: len(source)])
+    return graph_of(requests, source, source + step, delay[: len(source)], in_order=True)
 
 
 def first_edges(graph: Graph, requests: int) -> Graph:
     """Edges between the first so many requests."""
     source, to = graph.source, graph.to.astype(np.int64)
     is_inside = (to < requests) & (source < requests)
-    return graph_of(requests, source[is_inside], to[is_inside], graph.delay[is_inside], graph.dispatch[is_inside])
+    return graph_of(
+        requests, source[is_inside], to[is_inside], graph.delay[is_inside], graph.dispatch[is_inside],
+        in_order=graph.in_order,
+    )  # fmt: skip
 
 
 def no_edges(requests: int) -> Graph:

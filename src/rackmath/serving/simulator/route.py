@@ -52,7 +52,8 @@ def converse(
     Parameters
     ----------
     due, turns, count : array
-        Heap of requests that are sent at known times, and how many it holds. (requests,), (1,)
+        Heap of requests that are sent at known times; how many it holds, and the next request of a list that users
+        share, ``NONE`` where each waits for its own. (requests,), (2,)
 
     Of the replicas that have work the one that is furthest behind goes on, never beyond the others by more than the
     step that it is in: nobody's answer may call for a request in another's past.
@@ -104,6 +105,9 @@ def _allow(
     for at in range(e.start[i], e.start[i + 1]):
         if e.dispatch[at] == dispatch:
             after = e.to[at]
+            if count[1] != NONE:
+                after = count[1]
+                count[1] += 1
             column = q[after]
             moment = time + e.delay[at]
             # A request has no time before the first edge allows it, or its own.
