@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Any, ClassVar
 
 import pytest
@@ -85,7 +84,7 @@ def test_the_answer_is_what_the_simulator_says() -> None:
     """The same fleet, set up by hand."""
     facts = run_size(PlanRequest(**QUESTION, rate=200, ttft_p99=0.5, tpot_p95=0.03, one_pool=True)).facts
     d = facts["deployment"]
-    max_num_seqs = ceil(d["batch"])
+    max_num_seqs = d["max_num_seqs"]
     result = run_simulation(
         SimulateRequest(
             model="llama-3.1-8b",

@@ -13,6 +13,8 @@ from rackmath.cli.app import main
         ("train m", "--on, --gpus and --tokens are missing: give them, see `rackmath train run --help`"),
         ("estimate m --bacth 1", "--bacth: no such option, did you mean --batch?; see `rackmath estimate --help`"),
         ("estimate m --tp 8", "--tp: no such option, did you mean --layout?; see `rackmath estimate --help`"),
+        ("estimate m --system h100", "--system: no such option, did you mean --on?; see `rackmath estimate --help`"),
+        ("plan m --cached 0.5", "--cached: no such option, did you mean --cached-prefix?; see `rackmath plan --help`"),
         ("simulate m --max-running-requests 8", "--max-running-requests: no such option, did you mean --max-num-seqs?; see"),
         ("plan m --tokens 1T", "--tokens: no such option of this command, but of train budget, train depth, train run;"),
         ("estimate m --input 1", "--input: no such option of this command, but of compare, plan, simulate, evidence list"),

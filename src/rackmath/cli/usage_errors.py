@@ -13,6 +13,10 @@ _WIDTHS = frozenset(f"--{width}{size}" for width in ("tp", "pp", "dp", "ep") for
     f"--{width}-parallel-size" for width in ("tensor", "pipeline", "data", "expert")
 )
 """Options of engines that are one width of a layout."""
+_SYSTEMS = frozenset({"--system", "--hardware", "--chip", "--gpu", "--accelerator"})
+"""What else the option of a system might be called."""
+_ALIKE = 3
+"""Options that begin with the same word, of which an error names no more."""
 
 
 def usage_line(error: click.UsageError) -> str:
@@ -57,7 +61,11 @@ def _other_ways(error: click.NoSuchOption) -> str:
     near = [field.names[0] for field in fields if error.option_name in field.option.flags.values()]
     if error.option_name in _WIDTHS and "layout" in names:
         near = ["--layout"]
-    near = near or [names[name] for name in difflib.get_close_matches(error.option_name.strip("-"), names, cutoff=0.7)]
+    if error.option_name in _SYSTEMS and "on" in names:
+        near = ["--on"]
+    word = error.option_name.strip("-")
+    near = near or [name for text, name in names.items() if text.startswith(f"{word}-")][:_ALIKE]
+    near = near or [names[name] for name in difflib.get_close_matches(word, names, cutoff=0.7)]
     if near:
         return f", did you mean {', '.join(near)}?"
     top = error.ctx.find_root()
