@@ -45,7 +45,7 @@ class LaunchedWorker:
     role: str
     """prefill, decode, or empty where one worker does both."""
     batch: float
-    """Sequences in a step. [sequences]"""
+    """Sequences in its engine at once. [sequences]"""
     chunk: float
     """Tokens in one pass at most. [tokens]"""
     longest: int

@@ -204,6 +204,16 @@ def test_users_never_have_two_requests_at_once() -> None:
         assert inside.max() <= 7
 
 
+def test_a_replica_in_a_step_is_not_empty() -> None:
+    """Two replicas read prompts of a second each and write one token: the second prompt goes to the one that is idle."""
+    work = workload.plain(np.array([0.0, 0.1, 1.01, 1.2]), np.full(4, 500, np.int32), np.ones(4, np.int32))
+    table = replace(times(8, 512), prompt=np.full(513, 1.0), pair=0.0)
+    batching = Batching(max_num_seqs=8, max_num_batched_tokens=512)
+    q = simulate(work, table, batching=batching, fleet=Fleet(replicas=2, router="least-loaded")).requests
+    assert list(q["place"]) == [0, 1, 0, 1]
+    assert q["finish"] - q["arrival"] == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("talking", [False, True])
 def test_a_run_goes_on_from_any_snapshot_to_the_same_end(talking: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "SLICE", 50)

@@ -12,7 +12,7 @@ from rackmath.serving.simulator.code import compiled_code, python_code
 from rackmath.serving.simulator.run import simulate
 from rackmath.serving.simulator.settings import Batching, Fleet
 from rackmath.serving.simulator.times import StepTimes
-from rackmath.serving.simulator.workload import Arrivals
+from rackmath.serving.simulator.workload import Arrivals, users
 
 TOKEN, STEP = 1e-3, 0.1
 BATCHING = Batching(max_num_seqs=4, max_num_batched_tokens=4000, memory=1 << 20)
@@ -78,6 +78,19 @@ def test_long_prompts_are_read_in_the_order_of_their_arrival(turns: int) -> None
     outcome = simulate(work, times(turns), batching=BATCHING, fleet=replace(FLEET, replicas=turns))
     ends = 4.0 / turns * (pieces * np.arange(1, count + 1) + turns - 1)
     assert outcome.requests["first"] == pytest.approx(ends, rel=1e-6)
+
+
+@pytest.mark.parametrize("turns", [2, 4])
+def test_more_users_read_no_slower(turns: int) -> None:
+    """Prompts that leave a little of a step, in which the next one begins: all micro-batches go on reading theirs."""
+    rates = []
+    for people in (turns, 2 * turns, 8 * turns):
+        work = users(people, 40 * turns, np.full(40 * turns, 3900, np.int32), np.full(40 * turns, 1, np.int32))
+        outcome = simulate(work, times(turns), batching=BATCHING, fleet=replace(FLEET, replicas=turns))
+        rates.append(40 * turns / outcome.end)
+    assert rates[0] == pytest.approx(turns / 3.9, rel=0.1)
+    assert rates[1] > 0.97 * rates[0]
+    assert rates[2] > 0.97 * rates[1]
 
 
 @pytest.mark.parametrize("turns", [2, 4])

@@ -21,6 +21,7 @@ def pass_time(f: RunConstants, s: Replicas, r: int, time: float, steps: int, las
     """
     me = s.own[r]
     began = me.clock
+    me.ended = 0
     time += me.stall
     if f.turns > 1:
         time = time_behind(f, s, r, time, steps)

@@ -147,6 +147,7 @@ def end(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: i
     request = q[i]
     me.prompts -= blocks_of(f, request.prompt)
     request.finish = me.clock
+    me.ended += 1
     if request.last > request.stop and len(f.capacity):
         insert_blocks(f, c, r, request.stop, request.last, me.clock)
     if request.precedes:

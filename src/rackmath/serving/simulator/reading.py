@@ -20,7 +20,7 @@ def read_step(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int
     me = s.own[r]
     follows = _take_parts(f, s, q, r, tokens) and f.turns > 1 and reads_alone(f, s, q, r)
     # Pieces of one prompt follow each other through the stages: those who write take part in one of a round.
-    beside = me.running > 0 and mixes(f) and (me.turn == 0 or not follows)
+    beside = me.running > 0 and mixes(f) and (me.turn in (0, f.turns) or not follows)
     work = f.prompt[tokens] + f.pair * pairs
     time = max(work, f.start[tokens])
     if beside:
@@ -32,7 +32,7 @@ def read_step(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int
         time = max(f.base[b] + f.slope[b] * me.attended + f.share * seconds, f.start[all_tokens])
     pass_time(f, s, r, time, 1, time, follows)
     if f.turns > 1:
-        me.turn = (me.turn + 1) % f.turns if follows else 0
+        me.turn = me.turn % f.turns + 1 if follows else 0
         hold_up_ring(f, s, r, me.clock + (time - time / f.turns if follows else 0.0))
     me.skipped = f.looks
     if beside:

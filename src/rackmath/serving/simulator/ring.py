@@ -29,7 +29,7 @@ def reader_before(f: RunConstants, s: Replicas, q: Requests, r: int) -> int:
     for k in range(ring, min(ring + f.turns, len(s.own))):
         if k != r and s.own[k].ring == ring and _stands_before(s, q, k, r):
             request = q[s.prompts[k, 0]]
-            is_long = request.stored > request.hit or request.todo > step_tokens(f, s, k)
+            is_long = s.own[k].turn > 0 or request.todo > step_tokens(f, s, k)
             if is_long and request.ready <= s.own[k].clock:
                 return k
     return NONE

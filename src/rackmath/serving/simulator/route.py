@@ -175,14 +175,14 @@ def _choose(
         first, two = _nth(s, service, dice[0]), _nth(s, service, dice[1])
         advance(kinds[s.own[first].kind], s, q, c, first, t)
         advance(kinds[s.own[two].kind], s, q, c, two, t)
-        return first if _weighted(s, first) <= _weighted(s, two) else two
+        return first if _weighted(s, first, t) <= _weighted(s, two, t) else two
     least, total, living = NONE, 0.0, 0
     for r in range(count):
         if _serves(s, r, service):
             advance(kinds[s.own[r].kind], s, q, c, r, t)
-            total += _weighted(s, r)
+            total += _weighted(s, r, t)
             living += 1
-            if least == NONE or _weighted(s, r) < _weighted(s, least):
+            if least == NONE or _weighted(s, r, t) < _weighted(s, least, t):
                 least = r
     if router == LEAST_LOADED:
         return least
@@ -210,20 +210,21 @@ def _by_prefix(
     """Replica that holds most of a prompt, among those whose load is not far above the mean."""
     place, most = least, 0
     for r in range(len(s.own)):
-        if _serves(s, r, service) and _weighted(s, r) * living <= _BALANCE * total + living:
+        if _serves(s, r, service) and _weighted(s, r, t) * living <= _BALANCE * total + living:
             f = kinds[s.own[r].kind]
             if f.shared:
                 shrink(f, c, r, s.own[r].free, t)
             n = leading_blocks(f, c, q, r, i, t)
-            if n > most or (n == most and n > 0 and _weighted(s, r) < _weighted(s, place)):
+            if n > most or (n == most and n > 0 and _weighted(s, r, t) < _weighted(s, place, t)):
                 place, most = r, n
     return place
 
 
 @inlined
-def _weighted(s: Replicas, r: int) -> float:
-    """Load of a replica beside others that are faster or slower."""
-    return load(s, r) / s.own[r].weight
+def _weighted(s: Replicas, r: int, t: float) -> float:
+    """Load of a replica at a moment beside others that are faster or slower: who ends with its step is still there."""
+    me = s.own[r]
+    return (load(s, r) + (me.ended if me.clock > t else 0)) / me.weight
 
 
 @inlined

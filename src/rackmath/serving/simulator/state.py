@@ -107,11 +107,13 @@ REPLICA = np.dtype(
         ("kind", "i4"),
         ("service", "i4"),
         ("weight", "f8"),
-        # First of the micro-batches of its pipeline, itself where it has none; turns that pieces of its prompts took
-        # since its answers did; the end of the last pass of the pipeline that read prompts.
+        # First of the micro-batches of its pipeline, itself where it has none; turns in the present round
+        # that pieces of its long prompt have taken; the end of the last pass of the pipeline that read prompts.
         ("ring", "i4"),
         ("turn", "i4"),
         ("behind", "f8"),
+        # Requests that end with the step that it is in.
+        ("ended", "i4"),
         ("up", "b1"),
     ],
     align=True,
