@@ -28,3 +28,15 @@ def test_as_many_users_as_a_plan_counts_are_served_at_its_rate(
     )
     assert run.to_dict()["served_rate"] == pytest.approx(planned["requests_per_second"], rel=0.12)
     assert run.tpot.mean == pytest.approx(planned["time_per_output_token"], rel=0.15)
+
+
+def test_every_stage_of_a_pool_has_a_prompt_to_read() -> None:
+    """Launched for one prompt in all, half of a pipeline of two stages would stand idle."""
+    work = rm.Workload(input=16_000, output=100, ttft=3, tpot=0.05)
+    system = rm.load_system("h100-sxm", gpus=8)
+    best = rm.plan("qwen3-next-80b-a3b", system, work, engine=rm.Engine("sglang")).best
+    assert best is not None
+    assert "pp2" in str(best.prefill_layout)
+    servers = [part for part in best.launch("sglang").split("python -m sglang") if "--pp-size 2" in part]
+    assert servers
+    assert all("--max-running-requests 2 " in part for part in servers)

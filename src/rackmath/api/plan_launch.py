@@ -59,7 +59,8 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
     if p.prefill[place] < 0:
         return [(server(decode, "", float(p.sequences[place]), chunk), units)]
     prefill = search.layouts[int(p.prefill[place])]
-    together = max(1.0, chunk // work.read) * float(prefill.data)
+    # Every stage of a pipeline reads a pass of its own.
+    together = max(1.0, chunk // work.read) * float(prefill.data * prefill.pipeline)
     return [
         (server(prefill, "prefill", together, chunk), units * int(p.prefill_workers[place])),
         (server(decode, "decode", float(p.sequences[place]), decode_chunk), units * int(p.workers[place])),
