@@ -208,7 +208,7 @@ def prompt_times(
 def added_by_prompt(
     architecture: Architecture, layout: Layout, load: Load, running: Number, timer: Timer, s: Scheduling
 ) -> Number:
-    """What one prompt adds to decode steps of so many sequences where a pass mixes both. [s]"""
+    """What one prompt adds to decode steps of so many sequences: to passes that mix both, or as one of its own. [s]"""
     tokens = running * (1 + load.draft_tokens)
     arriving = prompts_of_a_step(running, load.output, load.draft_tokens, layout.data, s)
     prompt_seconds = 0.0
@@ -217,16 +217,22 @@ def added_by_prompt(
             layout, load.input, load.cached_tokens, load.max_num_batched_tokens, tokens, arriving, timer, load.piece
         )
     if not np.all(s.mixed):
-        first, together = time_first(
-            layout, load.input, load.cached_tokens, load.max_num_batched_tokens, arriving, timer, load.piece
-        )
-        new_tokens = maximum(load.input - load.cached_tokens, 1.0)
-        pieces = ceiling(new_tokens / load.max_num_batched_tokens)
-        own_tokens = together * minimum(new_tokens, load.max_num_batched_tokens)
-        first = started(first * together, architecture, s, own_tokens, pieces) / together
-        prompt_seconds = prompt_seconds + (1 - s.mixed) * first
+        prompt_seconds = prompt_seconds + (1 - s.mixed) * _by_itself(architecture, layout, load, arriving, timer, s)
     # The step that takes in a prompt's first piece waits for its images.
     return prompt_seconds + images_time(architecture, layout, timer)
+
+
+def _by_itself(
+    architecture: Architecture, layout: Layout, load: Load, arriving: Number, timer: Timer, s: Scheduling
+) -> Number:
+    """Time of one prompt in passes that read prompts alone, each no shorter than the host takes to start it. [s]"""
+    prompt, together = time_first(
+        layout, load.input, load.cached_tokens, load.max_num_batched_tokens, arriving, timer, load.piece
+    )
+    new_tokens = maximum(load.input - load.cached_tokens, 1.0)
+    pieces = ceiling(new_tokens / load.max_num_batched_tokens)
+    own_tokens = together * minimum(new_tokens, load.max_num_batched_tokens)
+    return started(prompt * together, architecture, s, own_tokens, pieces) / together
 
 
 def waited_beside(
@@ -241,7 +247,8 @@ def waited_beside(
     """What decode steps wait for one prompt: what it adds to them, or all of it where prompts come first. [s]
 
     A step that takes in tokens of a prompt is no shorter than the host takes to start it; ``present`` sequences decode
-    in it. ``prompt`` is the time of one in filled passes.
+    in it. ``added_time`` is that of :func:`added_by_prompt`, ``prompt`` that of one in filled passes, which those of a
+    wave are read in.
     """
     tokens = present * (1 + load.draft_tokens) + minimum(
         maximum(load.input - load.cached_tokens, 1.0), load.max_num_batched_tokens
@@ -251,7 +258,7 @@ def waited_beside(
 
 
 def prompts_first(prompt: Number, load: Load, present: Number, s: Scheduling) -> Number:
-    """What decode steps wait for one prompt where prompts come first, of its time in filled passes. [s]
+    """What decode steps wait for one prompt where prompts come first, of its time in passes of their own. [s]
 
     The micro-batches of a pipeline wait for its fill as :func:`unfilled` says; ``present`` sequences of a group decode.
     """
