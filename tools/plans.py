@@ -39,7 +39,7 @@ SPREAD = 0.4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class Comparison:
     """One plan and its simulation."""
 
     name: str
@@ -59,22 +59,22 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=120, help="plans that are drawn")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=PAGE)
-    asked = parser.parse_args()
-    every = list(held(asked.count, asked.seed))
-    asked.out.write_text(report(every, asked.count, asked.seed), encoding="utf-8")
+    options = parser.parse_args()
+    every = list(comparisons(options.count, options.seed))
+    options.out.write_text(report(every, options.count, options.seed), encoding="utf-8")
 
 
-def held(count: int, seed: int) -> Iterator[Held]:
+def comparisons(count: int, seed: int) -> Iterator[Comparison]:
     """Plans that there are of so many questions drawn at random."""
     random = np.random.default_rng(seed)
 
-    def drawn(values: Sequence[T]) -> T:
+    def draw(values: Sequence[T]) -> T:
         return values[int(random.integers(len(values)))]
 
     for _ in range(count):
-        model, engine, (chip, box) = drawn(MODELS), drawn(ENGINES), drawn(SYSTEMS)
-        gpus, tokens, answer = box * drawn((1, 2, 4)) // 2, drawn((200, 1000, 4000, 16_000)), drawn((100, 500, 2000))
-        work = rm.Workload(input=tokens, output=answer, ttft=drawn((None, 1.0, 3.0)), tpot=drawn((None, 0.02, 0.05)))
+        model, engine, (chip, box) = draw(MODELS), draw(ENGINES), draw(SYSTEMS)
+        gpus, tokens, answer = box * draw((1, 2, 4)) // 2, draw((200, 1000, 4000, 16_000)), draw((100, 500, 2000))
+        work = rm.Workload(input=tokens, output=answer, ttft=draw((None, 1.0, 3.0)), tpot=draw((None, 0.02, 0.05)))
         try:
             best = rm.plan(model, rm.load_system(chip, gpus=gpus), work, engine=rm.Engine(engine), one_pool=True).best
         except DoesNotFit:
@@ -85,7 +85,7 @@ def held(count: int, seed: int) -> Iterator[Held]:
         fields = best.simulated | {"users": users, "requests": max(ROUNDS * users, 400), "length_cv": SPREAD}
         run, planned = run_simulation(SimulateRequest(**fields)), best.planned
         assert run.tpot is not None
-        yield Held(
+        yield Comparison(
             name=f"{model} on {gpus} x {chip}, {engine}, {tokens:,} + {answer:,} tokens, {users} users",
             engine=engine,
             users_each=users / float(planned["units"]),
@@ -95,9 +95,9 @@ def held(count: int, seed: int) -> Iterator[Held]:
         )
 
 
-def report(every: Sequence[Held], count: int, seed: int) -> str:
+def report(every: Sequence[Comparison], count: int, seed: int) -> str:
     """The page."""
-    groups: dict[str, Callable[[Held], str]] = {
+    groups: dict[str, Callable[[Comparison], str]] = {
         "": lambda h: "all",
         "engine": lambda h: h.engine,
         "users of one copy": lambda h: "up to 2" if h.users_each <= 2 else "up to 10" if h.users_each <= 10 else "more",
@@ -114,7 +114,7 @@ def report(every: Sequence[Held], count: int, seed: int) -> str:
         "",
     ]
     for title, key in groups.items():
-        members: dict[str, list[Held]] = {}
+        members: dict[str, list[Comparison]] = {}
         for h in every:
             members.setdefault(key(h), []).append(h)
         lines += [

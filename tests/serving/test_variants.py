@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from rackmath.api.agent import AgentRequest, run_agent
+from rackmath.api.cache import CacheRequest, run_cache
 from rackmath.api.context import ContextRequest, run_context
 from rackmath.api.estimate import run_estimate
 from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.model import ModelRequest, run_model
 from rackmath.api.plan_question import PlanRequest, question_of
 from rackmath.api.rl import RlRequest, run_rl
 from rackmath.api.token_costs import CostRequest, run_cost
@@ -133,7 +135,7 @@ def test_caches_of_llama_cpp_are_its_own() -> None:
         as_file, notes = as_read(architecture, "llama.cpp", None, name)
         assert kv_bytes_per_token(as_file) == elements / 32 * block
         assert not notes
-        with pytest.raises(InputError, match=r"llama\.cpp's; vllm has none such"):
+        with pytest.raises(InputError, match=r"only llama\.cpp has this cache type: for vllm write"):
             as_read(architecture, "vllm", None, name)
 
 
@@ -144,6 +146,24 @@ def test_llama_cpp_keeps_16_bits_whatever_the_checkpoint_says() -> None:
     chip = catalogue.system("rtx-4090").chip
     assert {v.kv for v in supported(architecture, chip, family="llama.cpp")} == {"bf16"}
     assert {v.kv for v in supported(architecture, chip, kv=["auto", "fp8"], family="vllm")} == {"fp8"}
+
+
+def test_studies_and_counts_take_auto_for_the_engine_s_own() -> None:
+    """A release with a cache of 8 bits: a tier holds twice the bytes of it under llama.cpp, which keeps 16."""
+    name = "llama-3.1-70b-fp8"
+
+    def hold_usd(engine: str, kv: str | None) -> float:
+        facts = run_cache(CacheRequest(model=name, on="h100-sxm", engine=engine, kv=kv)).to_dict()
+        return facts["tiers"][0]["hold_usd_per_million_hour"]
+
+    wide = hold_usd("vllm", "bf16")
+    assert hold_usd("vllm", None) == hold_usd("vllm", "auto") == pytest.approx(wide / 2)
+    for kv in (None, "auto", "bf16"):
+        assert hold_usd("llama.cpp", kv) == pytest.approx(wide)
+    counts = {
+        kv: run_model(ModelRequest(model=name, kv=kv)).to_dict()["kv_bytes_per_token"] for kv in ("auto", "fp8", "bf16")
+    }
+    assert counts["auto"] == counts["fp8"] == counts["bf16"] / 2
 
 
 def test_auto_is_what_the_engine_takes_by_itself() -> None:

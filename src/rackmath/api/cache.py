@@ -24,9 +24,8 @@ from rackmath.io import catalogue, constants_file
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
-from rackmath.models.formats import cache_format
-from rackmath.models.requantise import requantise
 from rackmath.serving.long_prompts import read_prompts
+from rackmath.serving.variants import as_read
 from rackmath.units import show
 
 PRODUCTS = {"5 minutes": 300.0, "30 minutes": 1800.0, "1 hour": 3600.0, "12 hours": 43_200.0}
@@ -82,7 +81,7 @@ def run_cache(r: CacheRequest) -> Result:
 
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
-    architecture = requantise(load_model(r.model), cache=cache_format(r.kv) if r.kv else None)
+    architecture, notes = as_read(load_model(r.model), r.engine, None, r.kv)
     system = system_of(r.on)
     for field, value in (("--memory-price", r.memory_price), ("--reuse", r.reuse), ("--context", r.context)):
         if not 1e-12 < value < 1e12:
@@ -120,6 +119,7 @@ def run_cache(r: CacheRequest) -> Result:
     facts["prefill_range"] = [float(prompt.time_low / prompt.time), float(prompt.time_high / prompt.time)]
     facts["recompute_energy"] = energy_of(prompt, system.chip, r.grid)
     facts["assumptions"] = [
+        *notes,
         *catalogue.price_note(system, r.usd_per_gpu_hour),
         f"prompts of {r.context:g} tokens read by {r.engine} of {r.year:g} in {layout}",
         f"devices written off over {r.years:g} years",

@@ -13,10 +13,10 @@ from rackmath.io import catalogue
 from rackmath.models import cache, counts
 from rackmath.models.architecture import Architecture, AudioEncoder, Encoder
 from rackmath.models.audio import WINDOW
-from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.formats import cache_format
 from rackmath.models.images import image_of
-from rackmath.models.requantise import requantise
 from rackmath.models.stated_size import size_warnings
+from rackmath.serving.variants import as_read
 
 SIDE = 1024
 """Side of the image that stands for all. [pixels]"""
@@ -42,8 +42,7 @@ def run_model(r: ModelRequest) -> Result:
     """
     if r.model is None:
         return Result(request=r, facts=_all())
-    weights = weight_format(r.weights) if r.weights else None
-    architecture = requantise(load_model(r.model), weights=weights, cache=cache_format(r.kv))
+    architecture, _ = as_read(load_model(r.model), "", r.weights, r.kv)
     return Result(request=r, facts=model_facts(architecture), details=architecture)
 
 

@@ -24,7 +24,7 @@ WEIGHTS = Option(
     flags={"vllm": "--quantization", "sglang": "--quantization"},
 )
 CACHE = Option(
-    help="Format of the cache: bf16, fp8, nvfp4, of llama.cpp q8_0 (default: auto, the config's).",
+    help="Format of the cache: bf16, fp8, nvfp4, or llama.cpp's q8_0 (default: auto, the config's).",
     names=("--kv", "--kv-cache-dtype"),
     flags={"vllm": "--kv-cache-dtype", "sglang": "--kv-cache-dtype"},
 )

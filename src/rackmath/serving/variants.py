@@ -55,7 +55,7 @@ def format_notes(family: str, weights: Sequence[str], kv: Sequence[str] = ()) ->
         return ()
     forms = (weight_format(name) for name in weights)
     strange = [f.name for f in forms if f.bits < 16 and f.name not in GGUF_FILES and f.name not in GGUF_TENSORS]
-    caches = ((name, _OWN_CACHES.get(cache_format(name).name)) for name in kv if name != AUTO)
+    caches = ((name, _OWN_CACHES.get(cache_format(name).name)) for name in kv if name.strip().lower() != AUTO)
     return (
         *(f"{family} has no file type {name}: its own are q8_0, q4_k_m and others" for name in strange),
         *(f"{family} has no cache type {name}: taken as {own_type}" for name, own_type in caches if own_type),
@@ -70,14 +70,14 @@ def cache_as_read(architecture: Architecture, family: str, kv: str | None = None
     Errors: :class:`~rackmath.errors.InputError` for a format that nobody here knows, or that the engine has not.
     """
     has_own = reads_own_files(family)
-    if not kv or kv == AUTO:
+    if not kv or kv.strip().lower() == AUTO:
         form = architecture.cache_format
         return BF16 if has_own and form.bits < BF16.bits else form
     form = cache_format(kv)
     if has_own and form.name in _OWN_CACHES:
         return cache_format(_OWN_CACHES[form.name])
     if family and not has_own and form.name in GGUF_CACHES:
-        raise InputError("kv", kv, f"llama.cpp's; {family} has none such: write bf16, fp8 or nvfp4")
+        raise InputError("kv", kv, f"only llama.cpp has this cache type: for {family} write bf16, fp8 or nvfp4")
     return form
 
 

@@ -70,7 +70,7 @@ def once(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, unt
     elif me.running > 0:
         _decode(f, s, q, c, r, until, drops)
     elif reader != NONE:
-        # Looks again when that one has gone on, which has to be the first of both.
+        # It looks again when the reader has had its turn.
         me.clock = max(me.clock, s.own[reader].clock) + _AFTER
     else:
         # Prompts whose blocks are still on their way from a lower tier.
