@@ -38,6 +38,16 @@ def test_a_row_is_the_plan_of_its_system() -> None:
         assert row["usd_per_million_at_speed"] == pytest.approx(best["usd_per_million_output_tokens"], rel=1e-6)
 
 
+def test_a_row_tries_the_formats_of_the_cache_that_are_named() -> None:
+    """A cache of half the width holds more users: each row's best is no worse for a choice of both."""
+    wide, narrow, both = (
+        [row["tokens_per_second_per_gpu_at_speed"] for row in run_compare(CompareRequest(**ASKED, kv=kv)).facts]
+        for kv in ("bf16", "fp8", "bf16,fp8")
+    )
+    assert wide != narrow
+    assert both == pytest.approx([max(pair) for pair in zip(wide, narrow, strict=True)], rel=1e-9)
+
+
 def test_changes_are_made_to_every_name_of_a_list() -> None:
     words = ["llama-3.1-8b,qwen3-8b", "--on", "h100-sxm,a100-sxm", "--gpus", "1", "--input", "500", "--output", "100",
              "--weights", "bf16"]  # fmt: skip

@@ -45,6 +45,10 @@ class CompareRequest:
     weights: Annotated[
         str | None, Option(help="Formats of the weights, one row each (default: what each chip has).")
     ] = None
+    kv: Annotated[
+        str | None,
+        options.CACHE.but(help="Formats of the cache to try in each row, as bf16,fp8 (default: what each chip has)."),
+    ] = None
     engine: Annotated[
         str, Option(help=f"Families of engines: {', '.join(FAMILIES)}.", metavar="ENGINE[,ENGINE...]")
     ] = DEFAULT_ENGINE
@@ -137,7 +141,7 @@ def cases_of(r: CompareRequest) -> list[dict[str, Any]]:
 
     Errors: :class:`InputError` for what is unknown, and for more plans than one comparison may ask for.
     """
-    fields = ("gpus", "input", "output", "speed", "cost", "weights", "ttft", "basis")
+    fields = ("gpus", "input", "output", "speed", "cost", "weights", "kv", "ttft", "basis")
     common_fields = {name: getattr(r, name) for name in fields}
     cases = list(plans.cases(common_fields, r.keys))
     if "usd-per-gpu-hour" not in r.keys:
