@@ -285,9 +285,11 @@ def test_a_plan_says_how_to_check_it(own: Path) -> None:
     expected = {row["metric"].split(" [")[0]: row for row in verify["expected"]}
     step, first = expected["mean time per output token"], expected["mean time to first token"]
     assert step["low"] < step["value"] < step["high"]
-    # Simulated: users of equal requests stay together, so that each waits for the prompts of several.
-    assert step["value"] == pytest.approx(best["time_per_output_token"], rel=0.1)
-    assert first["value"] > 2 * best["time_to_first_token"]
+    # Simulated: users of equal requests stay together, so that each waits for the prompts of several before his own is
+    # read rather than beside his answer. From a request to the next it is the same time.
+    assert first["value"] > 1.5 * best["time_to_first_token"]
+    whole = best["time_to_first_token"] + 200 * best["time_per_output_token"]
+    assert first["value"] + 200 * step["value"] == pytest.approx(whole, rel=0.05)
     assert (
         verify["expected_of"]
         == f"the benchmark, simulated: {10 * users:,} requests of {users:,} users who begin together"

@@ -93,6 +93,10 @@ def test_times_are_multiplied_and_what_follows_from_them_is_computed_again() -> 
         assert q.time_to_first_token[j] == pytest.approx(1.5 * p.time_to_first_token[i], rel=1e-9)
         stay = q.time_to_first_token[j] + WORK.output * q.time_per_output_token[j]
         assert q.concurrency[j] * q.units[j] == pytest.approx(q.rate[j] * stay, rel=1e-9)
+        if p.prefill[i] < 0:
+            # As many users keep the batch at any speed.
+            assert q.concurrency[j] == pytest.approx(p.concurrency[i], rel=1e-9)
+            continue
         reading = p.reading[i]
         slower = 1.25 if reading * 1.5 / 1.25 <= 0.95 else max(1.25, reading * 1.5 / max(reading, 0.95))
         assert q.rate[j] == pytest.approx(p.rate[i] / slower, rel=1e-9)

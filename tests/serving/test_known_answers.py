@@ -29,15 +29,16 @@ def load(output: float = 100.0, *, concurrency: float = 64.0, wave: bool = False
 
 @pytest.mark.parametrize(("output", "prompts"), [(1.0, 40.0), (4.0, 10.0), (100.0, 0.4)])
 def test_a_token_waits_for_prompts_of_answers_that_end(output: float, prompts: float) -> None:
-    """40 sequences of 40 users in two groups: a user meets 0.25 + 0.75 / 2 - 1/40 = 0.6 of the prompts."""
-    part = 0.25 + 0.75 / 2 - 1 / 40
-    time = waits.time_per_output_token(PASSES, 40.0, 40.0, load(output, max_num_batched_tokens=80_000), 2.0, RULES)
-    assert time == pytest.approx(0.02 + 0.8 * prompts * part * 0.03)
+    """40 users in two groups, each in answers all the time: 19 of his own group and a quarter of the other 20."""
+    met = waits.beside_of_users(40.0, 0.0, 1.0, 2.0, RULES)
+    assert met == pytest.approx(19 + 0.25 * 20)
+    time = waits.time_per_output_token(PASSES, met, load(output, max_num_batched_tokens=80_000), RULES)
+    assert time == pytest.approx(0.02 + 0.8 * prompts * met / 40 * 0.03)
 
 
 def test_drafts_shorten_a_token_and_not_what_it_waits_for() -> None:
     """Three drafts of which each is taken with a half: 1 + 1/2 + 1/4 + 1/8 tokens a step."""
-    time = waits.time_per_output_token(PASSES, 40.0, np.inf, load(draft_tokens=3.0), 1.0, RULES)
+    time = waits.time_per_output_token(PASSES, 40.0, load(draft_tokens=3.0), RULES)
     assert time == pytest.approx(0.02 / 1.875 + 0.8 * 0.4 * 0.03)
     assert waits.prompts_of_a_step(40.0, 100.0, 3.0, 2.0, RULES) == pytest.approx(40 * 1.875 / 2 / 100)
 
@@ -77,9 +78,11 @@ def test_prompts_are_read_in_time_where_both_bounds_allow_it() -> None:
 
 
 def test_a_first_token_has_four_parts() -> None:
-    """Outside, its own prompt, until its step begins, and what came with it: 31 others of its group."""
+    """Outside, its own prompt, until its step begins; and what came with it: 31 others of its group."""
     first = waits.time_to_first_token(PASSES, 64.0, load(looks=3.0), 2.0, RULES)
-    assert first == pytest.approx(0.01 + 0.08 + 0.02 * (0.5 + 1 + 1) + 0.3 * 31 * 0.05)
+    assert first == pytest.approx(0.01 + 0.08 + 0.02 * (0.5 + 1 + 1))
+    assert waits.burst(PASSES, 64.0, 2.0, RULES) == pytest.approx(0.3 * 31 * 0.05)
+    assert waits.of_burst_prompts(PASSES, 64.0, 2.0, RULES) == pytest.approx(0.3 * 31)
     at_once = settled(PASSES, 1e9, load(concurrency=64.0, wave=True), 2.0, RULES)
     assert at_once.time_to_first_token == pytest.approx(0.01 + 0.08 + 0.5 * 31 * 0.05)
 

@@ -136,9 +136,11 @@ def test_every_point_names_the_layout_and_the_formats_it_was_computed_with() -> 
             unit += p.prefill_workers[i] * read.gpus
             assert p.time_per_output_token[i] == pytest.approx(float(step.time / USUAL.accepted(p.draft_tokens[i])))
         assert p.gpus[i] == p.units[i] * unit <= 2
-        # As many are being answered as the batch says.
-        answered = p.rate[i] / p.units[i] * WORK.output * p.time_per_output_token[i]
-        assert answered == pytest.approx(p.workers[i] * p.batch[i])
+        # As many are being answered as the batch says; where the same accelerators read, as many are in the engine.
+        stay, count = WORK.output * p.time_per_output_token[i], p.workers[i] * p.batch[i]
+        if p.prefill[i] < 0:
+            stay, count = stay + p.time_to_first_token[i], p.concurrency[i]
+        assert p.rate[i] / p.units[i] * stay == pytest.approx(count)
 
 
 def test_powers_of_two_are_tried_beside_divisors() -> None:

@@ -23,6 +23,7 @@ from rackmath.serving.plan import plan, space_of
 from rackmath.serving.points import Points, undominated, undominated_in_groups
 from rackmath.serving.renting import rented, requests_per_billed
 from rackmath.serving.search import SearchResult, search
+from rackmath.serving.search_grid import BATCHES
 from rackmath.serving.steady import closed_loop, settled_pools
 from rackmath.serving.worker_layouts import worker_sizes
 from rackmath.serving.workload import Limits, PlanWorkload, Space, Variant
@@ -86,9 +87,6 @@ def test_points_of_one_pool_are_steady_states(model: str, mixed: float, cached_p
             draft_tokens=float(p.draft_tokens[i]),
             max_num_batched_tokens=float(p.chunk[i]),
         )
-        filled = np.floor(chunk / work.read) * layout.pipeline
-        if p.batch[i] / layout.data < filled and p.concurrency[i] / layout.data >= 2:
-            continue  # The search takes prompts one by one until passes are full, the balance as many as there are.
         timer = engine_timer(architecture, system, LOSSES)
         state = closed_loop(architecture, system, layout, load, timer, s, running=float(p.batch[i]))
         # What prompts add to mixed steps lies on lines between every second batch of the search; of micro-batches that
@@ -96,7 +94,10 @@ def test_points_of_one_pool_are_steady_states(model: str, mixed: float, cached_p
         within = 2e-3 if layout.pipeline == 1 else 3e-3
         assert p.rate[i] / p.units[i] == pytest.approx(float(state.requests_per_second), rel=within)
         assert p.time_per_output_token[i] == pytest.approx(float(state.time_per_output_token), rel=within)
-        assert p.time_to_first_token[i] == pytest.approx(float(state.time_to_first_token), rel=1e-3)
+        # Most of a first token is what its prompt adds to steps.
+        exact = p.batch[i] in BATCHES[::2] and layout.pipeline == 1
+        first = float(state.time_to_first_token)
+        assert p.time_to_first_token[i] == pytest.approx(first, rel=2e-3 if exact else 1e-2)
         memory = estimate(architecture, system, layout, batch=float(p.batch[i]), context=5500).memory
         assert memory.fits
 

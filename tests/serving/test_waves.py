@@ -242,11 +242,11 @@ def test_groups_read_in_each_step_what_its_budget_takes_in() -> None:
 
 @pytest.mark.parametrize("count", [30, 37, 80, 95])
 def test_when_a_request_s_prompt_is_read_is_counted_one_by_one(count: int) -> None:
-    """Twenty run, prompts of 50 ms that steps hide, answers of 2 s: rounds of 2.05 s, and half a prompt met by some."""
+    """Twenty run, prompts of 50 ms that steps hide, answers of 2 s: rounds of 2.06 s, and a prompt and a half met by some."""
     t = PassTimes(step=0.01, prompt=0.05, alone=0.05, beside=0.05, lone_step=0.01)
     wave = Load(concurrency=float(count), input=1.0, output=200.0, wave=True)
     place = np.arange(count * 1000) / 1000
-    fill, round_time = 19 / 20 * 0.05, 2.05 + 18.4 / 2 * 0.05**2 / 2
+    fill, round_time = 19 / 20 * 0.05, 2.06 + 19 / 200 * 1.5 * 0.05
     alike = np.floor(place / 20) * round_time + (place % 20) * fill
     unequal = np.minimum(place, 20) * fill + np.maximum(place - 20, 0) * round_time / 20
     for varied, starts in ((0.0, alike), (1.0, unequal)):

@@ -173,14 +173,17 @@ def _repeated(points: Points, work: PlanWorkload, space: Space, steps: Array, pr
     busy = points.reading * prompts / points.time_to_first_token
     keeping_up = np.maximum(points.reading, _BUSY) / np.where(busy > 0, busy, 1.0)
     faster = np.where(busy > 0, np.minimum(faster, keeping_up), faster)
-    unit = points.workers * points.batch / (work.output * points.time_per_output_token) * faster
+    whole = prompts + work.output * steps
+    two_pools = points.workers * points.batch / (work.output * points.time_per_output_token) * faster
+    # In one pool as many users keep the same batch, however long a step takes.
+    unit = np.where(points.prefill < 0, points.concurrency / whole, two_pools)
     own_gpus = (points.gpus - points.encoders) / points.units
     units, encoders = most_units(float(space.gpus), own_gpus, points.encoders / points.units * faster)
     # Slower encoders wait longer rather than take what the deployment runs on.
     encoders = np.minimum(encoders, np.floor(space.gpus - units * own_gpus))
     return replace(
         repeated(points, units, own_gpus, encoders, unit),
-        concurrency=unit * (prompts + work.output * steps),
+        concurrency=unit * whole,
         time_to_first_token=prompts,
         time_per_output_token=steps,
     )

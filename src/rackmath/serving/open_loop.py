@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,14 @@ from rackmath.serving.steady import (
     prompt_times,
     waited_beside,
 )
-from rackmath.serving.waits import INSTANT, in_turn, prompts_met, time_per_output_token, until_begun
+from rackmath.serving.waits import (
+    INSTANT,
+    behind_arrivals,
+    beside_of_arrivals,
+    in_turn,
+    time_per_output_token,
+    until_begun,
+)
 
 _MEAN_OF_SLOWEST = 0.9
 """Mean time per token over its 99th percentile: 0.82 to 0.92 in MLPerf's results where that limit binds. [1]"""
@@ -80,7 +86,8 @@ def open_loop(
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
         beside = waited_beside(architecture, load, batch / layout.data, prompt, prompt_cost, step, s)
-        tpot = time_per_output_token(PassTimes(step, prompt, alone, beside), batch, inf, load, layout.data, s)
+        prompts = beside_of_arrivals(batch, layout.data, s)
+        tpot = time_per_output_token(PassTimes(step, prompt, alone, beside), prompts, load, s)
         rate = batch / (load.output * tpot)
         busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
         unmet = s.arrival + until_begun(step, batch / layout.data, load.looks, s) + alone
@@ -159,7 +166,7 @@ def at_rate(
         prompt_cost = added_by_prompt(architecture, layout, load, batch, timer, s)
         beside = waited_beside(architecture, load, batch / layout.data, prompt, prompt_cost, step, s)
         t = PassTimes(step, prompt, alone, beside)
-        return t, time_per_output_token(t, batch, inf, load, layout.data, s)
+        return t, time_per_output_token(t, beside_of_arrivals(batch, layout.data, s), load, s)
 
     if running is None:
         shape = np.broadcast_shapes(*(np.shape(x) for x in (capacity, rate, prompt)))
@@ -187,7 +194,7 @@ def at_rate(
         s.arrival
         + until_begun(t.step, running / layout.data, load.looks, s)
         + alone
-        + prompts_met(t, running, busy, load, layout.data)
+        + behind_arrivals(t, running, busy, load, layout.data)
     )
     is_finite = np.isfinite(load.concurrency)
     late = np.where(is_finite, load.concurrency, 0.0) * maximum(1 / capacity_rate - 1 / rate, 0.0) / 2

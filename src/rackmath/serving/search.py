@@ -1,8 +1,8 @@
 """Search over deployments: every sensible one is evaluated, as arrays.
 
 A point is a deployment with a batch. The time of a decode step at that batch comes from
-the engine; Little's law turns it into the number of users at which that batch is the
-steady one, what they see, and what the deployment delivers. No point is iterated.
+the engine; the balance of a closed loop turns it into the number of users at which that batch is
+the steady one, what they see, and what the deployment delivers. No point is iterated.
 """
 
 from __future__ import annotations
@@ -21,18 +21,14 @@ from rackmath.serving.engine_limits import verifies_drafts
 from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.experts_apart import with_experts_apart
 from rackmath.serving.load import Load, PassTimes, Scheduling
-from rackmath.serving.points import Array, Corrections, Points, joined, undominated_in_groups
+from rackmath.serving.points import Corrections, Points, joined, undominated_in_groups
 from rackmath.serving.pools import two_pools
 from rackmath.serving.prompts import turns_of
 from rackmath.serving.renting import rented, requests_per_billed
 from rackmath.serving.search_grid import BATCHES, Grid, grid_of, options_of
-from rackmath.serving.search_waits import until_begun_of_users
+from rackmath.serving.search_waits import loop_of_batch
 from rackmath.serving.steady import prompts_first
-from rackmath.serving.waits import (
-    prompts_met,
-    reads_in_time,
-    time_per_output_token,
-)
+from rackmath.serving.waits import reads_in_time
 from rackmath.serving.workload import Limits, PlanWorkload, Space, Variant
 
 
@@ -129,31 +125,16 @@ def _one_pool(grid: Grid, work: PlanWorkload, space: Space, s: Scheduling) -> tu
         max_num_batched_tokens=np.array(space.chunks),
         turns=turns_of(grid.stages[:, None, None, None], micro_batch_tokens(space.engine)),
     )
-    # Passes fill up only where enough requests finish at a time.
-    is_full = batch / groups >= grid.together[:, None, None, :]
-    full, alone = grid.full[:, None, None, :], grid.alone[:, None, None, :]
-    prompt = np.where(is_full, full, alone)
-    first = grid.first[:, None, None, :]
     step = grid.step[..., None]
     beside = s.mixed * np.maximum(grid.beside, grid.start - step)
     beside = beside + (1 - s.mixed) * prompts_first(grid.beside, load, batch / groups, s)
-    times = PassTimes(step, prompt, first, beside)
-
-    def settled(users: Array) -> tuple[Array, Array, Array]:
-        tpot = np.asarray(time_per_output_token(times, batch, users, load, groups, s))
-        busy = work.output * tpot
-        # A service that runs has no burst of a benchmark's start: as many as write an answer in the mean.
-        unmet = np.asarray(s.arrival + times.alone + prompts_met(times, batch, busy, load, groups))
-        first = unmet + until_begun_of_users(np.asarray(step), batch / groups, unmet / busy, busy, load, s)
-        return tpot, first, np.asarray(batch * (busy + first) / busy)
-
-    # How many users there are says how many prompts one of them meets, which says how long he is answered.
-    tpot, first, users = settled(settled(np.asarray(np.inf))[-1])
+    times = PassTimes(step, grid.full[:, None, None, :], grid.first[:, None, None, :], beside)
+    tpot, first, users = loop_of_batch(times, np.asarray(batch), load, groups, s)
     good = reads_in_time(times, batch, tpot, load, groups, s) & (users <= grid.capacity[:, None, None, :])
     good = np.broadcast_to(good & grid.drafted[:, None, :, None], shape)
     at = np.nonzero(good)
     units = np.floor(space.gpus / grid.gpus)[at[0]]
-    tpot_at = np.broadcast_to(np.asarray(tpot), shape)[at]
+    tpot_at, first_at, users_at = (np.broadcast_to(x, shape)[at] for x in (tpot, first, users))
     points = Points(
         variant=np.zeros(len(at[0]), dtype=np.int64),
         layout=at[0],
@@ -166,12 +147,12 @@ def _one_pool(grid: Grid, work: PlanWorkload, space: Space, s: Scheduling) -> tu
         chunk=np.array(space.chunks)[at[3]],
         decode_chunk=np.array(space.chunks)[at[3]],
         draft_tokens=np.array(space.draft_tokens)[at[2]],
-        concurrency=np.broadcast_to(users, shape)[at],
+        concurrency=users_at,
         gpus=units * grid.gpus[at[0]],
         billed=units * grid.gpus[at[0]],
         reading=np.zeros(len(at[0])),
-        rate=units * BATCHES[at[1]] / (work.output * tpot_at),
-        time_to_first_token=np.broadcast_to(np.asarray(first), shape)[at],
+        rate=units * users_at / (first_at + work.output * tpot_at),
+        time_to_first_token=first_at,
         time_per_output_token=tpot_at,
     )
     return points, int(np.prod(shape)), len(points)

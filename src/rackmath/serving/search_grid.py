@@ -41,18 +41,14 @@ class Grid:
     """Stages of the pipeline. (layouts,)"""
     step: Array
     """Time of a decode step. (layouts, batches, drafts) [s]"""
-    alone: Array
-    """Time of one prompt alone. (layouts, chunks) [s]"""
     first: Array
-    """The same as a first token waits for it: no shorter than the host takes to start it. (layouts, chunks) [s]"""
+    """Time of a prompt alone, no shorter than the host takes to start it. (layouts, chunks) [s]"""
     full: Array
     """Time of one prompt in a full pass. (layouts, chunks) [s]"""
     beside: Array
     """What decode steps wait for a prompt, before the host and other stages. (layouts, batches, drafts, chunks) [s]"""
     start: Number
     """Time in which the host starts a step that is no replayed graph. [s]"""
-    together: Array
-    """Prompts in a full pass. (layouts, chunks)"""
     capacity: Array
     """Sequences that fit. (layouts, chunks)"""
     drafted: Mask
@@ -85,14 +81,12 @@ def grid_of(
         step=np.asarray(
             timer("decode", deep, BATCHES[None, :, None], work.input + work.output / 2, draft_tokens[None, None, :])
         ),
-        alone=alone + images,
         first=np.asarray(started(alone, a, s, np.minimum(work.read, chunks), np.ceil(work.read / chunks)) + images),
         full=np.broadcast_to(np.asarray(full + images_time(a, flat, timer, together)), shape),
         beside=_beside(a, stack_layouts(layouts, 4), work, draft_tokens, chunks, timer, s, piece),
         start=np.asarray(
             started(0.0, a, s, tokens_of_steps(BATCHES, stack_layouts(layouts, 4), work, draft_tokens, chunks))
         ),
-        together=np.broadcast_to(np.asarray(together), shape),
         capacity=capacity,
         drafted=verifies_drafts(space.engine, flat) | (draft_tokens == 0),
     )

@@ -25,6 +25,8 @@ from rackmath.serving.waits import (
     INSTANT,
     burst,
     in_turn,
+    of_burst_prompts,
+    of_burst_server,
     prompts_of_a_step,
     started,
     time_to_first_token,
@@ -134,15 +136,19 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     if load.wave:
         return settled_wave(t, limit, capacity, turn, load, groups, s)
     prompt_rate = groups / maximum(in_turn(turn, s), INSTANT)
-    loop = balance(t, limit, time_to_first_token(t, limit, load, groups, s), prompt_rate, load, groups, s)
+    unmet = time_to_first_token(t, limit, load, groups, s) + of_burst_server(t, limit, groups, s)
+    together = of_burst_prompts(t, limit, groups, s)
+    loop = balance(t, limit, unmet, prompt_rate, load, groups, s, together)
+    # A closed loop starts with a burst and spreads out: few of its requests wait, so that the median does not.
+    burst_time = loop.burst + of_burst_server(t, limit, groups, s)
     first = maximum(loop.first, limit / loop.rate - load.output * loop.tpot)
     waiting = np.where(np.isfinite(load.concurrency), maximum(load.concurrency - limit, 0.0), 0.0) / loop.rate
     return Steady(
         time_per_output_token=loop.tpot,
         time_to_first_token=first + waiting,
-        median_to_first_token=first - burst(t, limit, groups, s) + waiting,
+        median_to_first_token=first - burst_time + waiting,
         requests_per_second=loop.rate,
-        running=maximum(loop.rate * load.output * loop.tpot, 1.0),
+        running=maximum(loop.decoding, 1.0),
         decode=t.step,
         prefill=t.prompt,
         capacity=capacity,

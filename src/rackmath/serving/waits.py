@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,40 +16,48 @@ INSTANT = 1e-12
 """Least time of a request where rates are one over it. [s]"""
 
 
-def time_per_output_token(
-    t: PassTimes, running: Number, users: Number, load: Load, groups: Number, s: Scheduling
-) -> Number:
+def time_per_output_token(t: PassTimes, prompts: Number, load: Load, s: Scheduling) -> Number:
     r"""Time between a user's tokens, others' prompts included. [s]
 
-    .. math:: t = s / a + \kappa \, \frac{B}{O} \left( \lambda + \frac{1 - \lambda}{g} - \frac{1}{N} \right) P
+    .. math:: t = s / a + \kappa \, \frac{m}{O} P
 
-    In the time of one answer B others finish and B prompts are read, each of which takes P of the steps of
-    its own of g groups and, where groups meet in expert exchanges, a part of all. Of N users each sends as many, and
-    none of his own before his answer has ended: a single one meets no prompt. No step meets more prompts than fill a
-    pass.
+    with m the prompts that are read beside an answer of O tokens, each of which takes P of its steps. No step meets
+    more prompts than fill a pass.
 
     Parameters
     ----------
-    users : Number
-        Requests in the engine; infinite where they arrive by themselves. [requests]
+    prompts : Number
+        m, from :func:`beside_of_users` or :func:`beside_of_arrivals`. [prompts]
     """
-    return time_by_batch(t, users, load, groups, s)(running)
+    beside = minimum(prompts / maximum(load.output, 1.0), prompts_read(load, s))
+    return t.step / s.accepted(load.draft_tokens) + s.interruption * beside * t.beside
 
 
-def time_by_batch(t: PassTimes, users: Number, load: Load, groups: Number, s: Scheduling) -> Callable[[Number], Number]:
-    """:func:`time_per_output_token` of a batch: a balance asks it in every round, and most of it stays."""
-    share, most = share_met(users, groups, s) / maximum(load.output, 1.0), prompts_read(load, s)
-    alone = t.step / s.accepted(load.draft_tokens)
+def beside_of_users(users: Number, before: Number, share: Number, groups: Number, s: Scheduling) -> Number:
+    r"""Prompts of a closed loop that are read beside an answer. [prompts]
 
-    def at(running: Number) -> Number:
-        return alone + s.interruption * minimum(running * share, most) * t.beside
+    .. math:: m = \frac{N}{g} - 1 - w + \lambda \left( N - \frac{N}{g} \right) \frac{a}{T}
 
-    return at
+    Of the N / g users of a group each other one sends a prompt in the time T from a request to the next; those that are
+    read before his own (w) are not met. Where groups meet in expert exchanges a part of the other groups' prompts is
+    met too, while an answer is written.
+
+    Parameters
+    ----------
+    before : Number
+        w, the prompts that a first token waits for. [prompts]
+    share : Number
+        a / T, the part of its time in which a request is answered. [1]
+    """
+    return maximum(users / groups - 1 - before, 0.0) + s.lockstep * (users - users / groups) * share
 
 
-def share_met(users: Number, groups: Number, s: Scheduling) -> Number:
-    """Part of all prompts that a user meets: those of his group, a part of the other groups', none of his own. [1]"""
-    return maximum(s.lockstep + (1 - s.lockstep) / groups - 1 / users, 0.0)
+def beside_of_arrivals(running: Number, groups: Number, s: Scheduling) -> Number:
+    """Prompts that come by themselves while one answer is written, of a group and a part of the others'. [prompts]
+
+    As many as answers that end: those that run.
+    """
+    return running * (s.lockstep + (1 - s.lockstep) / groups)
 
 
 def prompts_read(load: Load, s: Scheduling) -> Number:
@@ -70,14 +76,13 @@ def reads_in_time(t: PassTimes, running: Number, tpot: Number, load: Load, group
 
 
 def time_to_first_token(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
-    r"""Time to the first token of a request that was admitted, but for prompts that others send meanwhile. [s]
+    r"""Time to the first token of a request that was admitted, but for prompts of others. [s]
 
-    .. math:: f = a + P_1 + w + \text{burst}
+    .. math:: f = a + P_1 + w
 
     with a the time outside the engine, P_1 the prompt read by itself and w until its step begins.
     """
-    start = until_begun(t.step, others(limit, groups), load.looks, s)
-    return s.arrival + t.alone + start + burst(t, limit, groups, s)
+    return s.arrival + t.alone + until_begun(t.step, others(limit, groups), load.looks, s)
 
 
 def burst(t: PassTimes, limit: Number, groups: Number, s: Scheduling) -> Number:
@@ -85,7 +90,19 @@ def burst(t: PassTimes, limit: Number, groups: Number, s: Scheduling) -> Number:
 
     A closed loop starts with a burst and spreads out: few of its requests wait, so that the median does not.
     """
-    return s.queueing * (others(limit, groups) * sum(of_burst(t.prompt, s)) + 2 * of_its_pass(t, limit, groups, s))
+    return of_burst_prompts(t, limit, groups, s) * t.prompt + of_burst_server(t, limit, groups, s)
+
+
+def of_burst_prompts(t: PassTimes, limit: Number, groups: Number, s: Scheduling) -> Number:
+    """Those prompts: of all that came together, and of the own pass, which end with it. [prompts]"""
+    whole = others(limit, groups)
+    return minimum(s.queueing * (whole + behind_own(t, limit, groups)), whole)
+
+
+def of_burst_server(t: PassTimes, limit: Number, groups: Number, s: Scheduling) -> Number:
+    """Time that the server's process takes for them beyond their reading. [s]"""
+    beyond = others(limit, groups) * (sum(of_burst(t.prompt, s)) - t.prompt)
+    return s.queueing * (beyond + behind_own(t, limit, groups) * minimum(t.prompt, (1 - s.reception) * s.frontend))
 
 
 def of_its_pass(t: PassTimes, requests: Number, groups: Number, s: Scheduling) -> Number:
@@ -95,8 +112,12 @@ def of_its_pass(t: PassTimes, requests: Number, groups: Number, s: Scheduling) -
 
     of the m prompts of a filled pass; then the server passes their first tokens on in turn.
     """
-    behind = maximum(minimum(t.together, requests / groups) - 1, 0.0)
-    return behind / 2 * (t.prompt + minimum(t.prompt, (1 - s.reception) * s.frontend))
+    return behind_own(t, requests, groups) / 2 * (t.prompt + minimum(t.prompt, (1 - s.reception) * s.frontend))
+
+
+def behind_own(t: PassTimes, requests: Number, groups: Number) -> Number:
+    """Other prompts of a filled pass. [prompts]"""
+    return maximum(minimum(t.together, requests / groups) - 1, 0.0)
 
 
 def of_burst(prompt: Number, s: Scheduling) -> tuple[Number, Number]:
@@ -114,8 +135,8 @@ def in_turn(prompt: Number, s: Scheduling) -> Number:
     return maximum(prompt, s.frontend)
 
 
-def prompts_met(t: PassTimes, running: Number, busy: Number, load: Load, groups: Number) -> Number:
-    r"""Time that a first token of a closed loop waits for prompts that others send meanwhile. [s]
+def behind_arrivals(t: PassTimes, running: Number, busy: Number, load: Load, groups: Number) -> Number:
+    r"""Time that a first token waits for prompts that come at any time. [s]
 
     .. math:: \frac{B/g - 1}{b} \left( P \, (k - 1) \, \tau + P_1^2 / 2 \right)
 

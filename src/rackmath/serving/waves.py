@@ -11,7 +11,7 @@ import numpy as np
 from rackmath.models.numbers import Number, maximum, minimum
 from rackmath.serving.balance import LoopBalance, balance
 from rackmath.serving.load import Load, PassTimes, Scheduling, Steady
-from rackmath.serving.waits import INSTANT, Mask, of_burst, of_its_pass, others, prompts_read, share_met
+from rackmath.serving.waits import INSTANT, Mask, of_burst, of_its_pass, others, prompts_read
 
 _SMALL = 1e-4
 """Below it :math:`(r - 1 + e^{-r}) / r^2` is the start of its series. [1]"""
@@ -134,7 +134,7 @@ def _of_tokens(
     size = limit * np.where(together, (full + rest**2) / (full + rest), 1.0)
     others_met = _of_other_passes(t, size, groups, s)
     # Answers of one length stay beside those whose prompts were read in the same pass.
-    later = np.where(np.greater(load.varied, 0), share_met(limit, groups, s), others_met) * loop.decoding
+    later = np.where(np.greater(load.varied, 0), loop.beside, others_met * loop.decoding)
     prompts_met = part * others_met * size * prompts_beside_answer(size, load, groups, s) + (1 - part) * later
     prompts_met = minimum(prompts_met / maximum(load.output, 1.0), prompts_read(load, s))
     running = maximum(part * batch_of_wave(size, load, groups, s) + (1 - part) * loop.decoding, 1.0)
