@@ -178,7 +178,9 @@ def test_a_planned_pipeline_serves_the_rate_that_it_was_planned_for() -> None:
     best = rm.plan("qwen3-30b-a3b", rm.load_system("rtx-4090", gpus=4), work, engine=rm.Engine("llama.cpp")).best
     assert best is not None
     assert "pp2" in str(best.layout)
-    assert best.max_num_seqs == ceil(best.planned["concurrency"] / best.planned["units"])
+    # Places for arrivals at random, as far as the cards' memory goes.
+    mean = best.planned["concurrency"] / best.planned["units"]
+    assert mean < best.max_num_seqs <= ceil(mean + 2 * mean**0.5)
     run = rm.simulate(best, rm.Poisson(rate=0.97 * best.planned["requests_per_second"]), requests=4000)
     assert run.tpot is not None
     assert run.to_dict()["steady"]

@@ -10,6 +10,7 @@ from rackmath.engine.sharding import USABLE
 from rackmath.io import model_names
 from rackmath.models.architecture import Architecture
 from rackmath.models.eagle import EAGLE3
+from rackmath.serving.choice import launched_sequences
 from rackmath.serving.deployment_files import dynamo_yaml
 from rackmath.serving.engines import reads_own_files
 from rackmath.serving.launch import ENCODERS, ENGINES, LaunchedWorker, longest_request, notes
@@ -56,14 +57,15 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
         )
 
     decode = search.layouts[int(p.layout[place])]
+    sequences = launched_sequences(question.system, work, space, search, place)
     if p.prefill[place] < 0:
-        return [(server(decode, "", float(p.sequences[place]), chunk), units)]
+        return [(server(decode, "", sequences, chunk), units)]
     prefill = search.layouts[int(p.prefill[place])]
     # Every stage of a pipeline reads a pass of its own.
     together = max(1.0, chunk // work.read) * float(prefill.data * prefill.pipeline)
     return [
         (server(prefill, "prefill", together, chunk), units * int(p.prefill_workers[place])),
-        (server(decode, "decode", float(p.sequences[place]), decode_chunk), units * int(p.workers[place])),
+        (server(decode, "decode", sequences, decode_chunk), units * int(p.workers[place])),
     ]
 
 

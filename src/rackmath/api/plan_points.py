@@ -8,7 +8,7 @@ from typing import Any
 
 from rackmath.api.plan_question import PlanQuestion
 from rackmath.engine import Estimate, estimate
-from rackmath.serving.choice import describe, losses_at
+from rackmath.serving.choice import describe, launched_sequences, losses_at
 from rackmath.serving.engines import launched_max_num_seqs, micro_batch_tokens
 from rackmath.serving.search import SearchResult
 from rackmath.serving.startup.held import launched_parts
@@ -39,6 +39,7 @@ class PointFacts:
         layout = self.search.layouts[int(p.layout[place])]
         tokens = float(p.rate[place]) * self.question.work.output
         step = self._step(place)
+        places = launched_sequences(self.question.system, self.question.work, space, self.search, place)
         values = {
             "tokens_per_second_per_gpu": tokens / float(p.gpus[place]),
             "tokens_per_second_per_user": 1 / float(p.time_per_output_token[place]),
@@ -62,7 +63,7 @@ class PointFacts:
             "decode_chunk": float(p.decode_chunk[place]),
             "memory_fraction": self._memory_part(place),
             "groups": float(layout.data * layout.pipeline),
-            "max_num_seqs": launched_max_num_seqs(space.engine, float(p.sequences[place]), layout),
+            "max_num_seqs": launched_max_num_seqs(space.engine, places, layout),
             "pools": self._pools(place),
             "draft_tokens": float(p.draft_tokens[place]),
             "requests_per_second": float(p.rate[place]),

@@ -149,22 +149,40 @@ def ending(
     system: System, work: PlanWorkload, limits: Limits, space: Space, search: SearchResult, place: int
 ) -> Ending:
     """What stops a point from a larger batch: the limit, memory, engine's own number or pool that is used most."""
-    p = search.points
-    architecture = space.variants[int(p.variant[place])].architecture
-    layout = search.layouts[int(p.layout[place])]
-    chunk = float(p.decode_chunk[place])
-    room = held_as_launched(architecture, system, [layout], [chunk], space.server, work.input + work.output)[0, 0]
+    p, room = search.points, _room(system, work, space, search, place)
     is_pooled = bool(p.prefill[place] >= 0)
     sequences = float(p.batch[place]) if is_pooled else float(p.concurrency[place])
     shares = {
         "time to first token": float(p.time_to_first_token[place]) / limits.time_to_first_token,
         "time per output token": float(p.time_per_output_token[place]) / limits.time_per_output_token,
-        "memory": sequences / max(float(room), 1.0),
+        "memory": sequences / max(room, 1.0),
         "number of sequences that the engine takes": sequences / most_sequences(space.engine),
         "capacity of the prefill workers": float(p.reading[place]),
     }
     name = max(shares, key=lambda n: shares[n])
     return Ending(stopped_by=name, use=shares[name])
+
+
+def launched_sequences(system: System, work: PlanWorkload, space: Space, search: SearchResult, place: int) -> float:
+    r"""Sequences that the engine of a worker that writes is launched with places for. [sequences]
+
+    .. math:: N + 2 \sqrt{N}
+
+    of N in the mean, as requests that arrive at random have them: they are fewer in all but one moment of forty-four.
+    No more than the memory holds and the engine takes. Source: the number in a server without a queue (M/G/infinity)
+    is Poisson distributed.
+    """
+    mean = float(search.points.sequences[place])
+    most = min(_room(system, work, space, search, place), most_sequences(space.engine))
+    return max(min(mean + 2 * mean**0.5, most), mean)
+
+
+def _room(system: System, work: PlanWorkload, space: Space, search: SearchResult, place: int) -> float:
+    """Sequences that the memory of a worker that writes holds. [sequences]"""
+    p = search.points
+    architecture, layout = space.variants[int(p.variant[place])].architecture, search.layouts[int(p.layout[place])]
+    chunks, context = [float(p.decode_chunk[place])], work.input + work.output
+    return float(held_as_launched(architecture, system, [layout], chunks, space.server, context)[0, 0])
 
 
 def describe(layouts: Sequence[Layout], points: Points, place: int) -> str:
