@@ -365,8 +365,9 @@ def test_a_benchmark_of_any_engine_is_kept_as_what_was_planned(
         assert q.deployment.workers * float(q.deployment.layout.gpus) == best["gpus"] - pools["reading_gpus"]
     else:
         assert q.deployment.workers == best["units"]
-        # Of all micro-batches and copies together, as the plan counts them.
-        assert q.max_num_seqs == pytest.approx(best["concurrency"], abs=8 * best["units"])
+        # Of all micro-batches and copies together, as the plan counts them, with places for arrivals at random.
+        mean, copies = best["concurrency"], best["units"]
+        assert mean <= q.max_num_seqs <= mean + 2 * (mean * copies) ** 0.5 + 8 * copies
 
 
 def test_every_point_of_a_plan_has_a_correction_of_its_own() -> None:

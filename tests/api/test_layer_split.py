@@ -140,15 +140,16 @@ def test_an_estimate_and_a_prediction_of_a_prompt_are_the_same() -> None:
 
 
 def test_a_prompt_longer_than_a_batch_follows_itself_over_the_cards_piece_by_piece() -> None:
-    """12 pieces of 500 tokens over two cards end after 13 turns of half a piece's pass, whoever says what a batch is."""
+    """12 pieces of 500 tokens over two cards: one after the other at the first, then the last, longest, at the second."""
     model, system, layout = catalogue.model("llama-3.1-8b"), catalogue.system("rtx-4090"), Layout(pipeline=2)
     plain, in_pieces = engine_timer(model, system, None), engine_timer(model, system, None, piece=512.0)
-    middle = float(plain("prefill", layout, 1.0, 2750.0 + 500.0, 0.0, 2750.0))
+    turns = [float(plain("prefill", layout, 1.0, 500.0 * (i + 1), 0.0, 500.0 * i)) / 2 for i in range(12)]
+    whole = sum(turns) + turns[-1]
     alone, *_ = reading_time(layout, 6000.0, 0.0, 2048.0, in_pieces, piece=512.0)
-    assert float(alone) == pytest.approx(13 / 2 * middle)
+    assert float(alone) == pytest.approx(whole)
     load = Load(concurrency=1.0, input=6000.0, output=1.0, max_num_batched_tokens=2048.0, piece=512.0)
     _, first, _ = prompt_times(model, layout, load, in_pieces, Scheduling())
-    assert float(first) == pytest.approx(13 / 2 * middle)
+    assert float(first) == pytest.approx(whole)
 
 
 def simulated(engine: str, gpus: int, layout: str, weights: str) -> dict[str, Any]:

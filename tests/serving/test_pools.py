@@ -39,20 +39,35 @@ def linear(phase, layout, batch, context, draft_tokens, cached_tokens=0.0):
     return passes * np.maximum(prompts / stages, 1.0) * (1e-5 * new + 1e-9 * new * (cached_tokens + new / 2))
 
 
-@pytest.mark.parametrize("stages", [1, 2, 4])
-@pytest.mark.parametrize(("chunk", "cached_prefix"), [(512.0, 0.0), (1000.0, 0.5), (700.0, 0.0)])
+def walked(times: list[float], stages: int, prompts: int) -> list[float]:
+    """When each piece has left the last stage: as many are in flight as stages, each stage works on one at a time."""
+    free, left = np.zeros(stages), list[float]()
+    for k, time in enumerate(times * prompts):
+        clock = left[k - stages] if k >= stages else 0.0
+        for s in range(stages):
+            clock = free[s] = max(clock, free[s]) + time
+        left.append(clock)
+    return left
+
+
+@pytest.mark.parametrize("stages", [1, 2, 4, 8])
+@pytest.mark.parametrize(("chunk", "cached_prefix"), [(512.0, 0.0), (1000.0, 0.5), (700.0, 0.0), (160.0, 0.0)])
 def test_pieces_of_a_prompt_take_what_they_take_one_by_one(stages: int, chunk: float, cached_prefix: float) -> None:
     work, layout = replace(WORK, cached_prefix=cached_prefix), Layout(pipeline=stages, data=2)
     alone, full, together = reading_time(layout, work.input, work.input - work.read, chunk, linear)
     new, known = work.read, work.input - work.read
     pieces = int(np.ceil(new / chunk))
     each = new / pieces
-    times = [linear("prefill", layout, 2.0, known + each * (i + 1), 0.0, known + each * i) for i in range(pieces)]
-    # Pieces follow each other through the stages: all of the first, one stage more for each other.
-    assert alone == pytest.approx(sum(times) / pieces * (pieces + stages - 1) / stages)
+    whole = [linear("prefill", layout, 2.0, known + each * (i + 1), 0.0, known + each * i) for i in range(pieces)]
+    times = [float(time) / stages for time in whole]
+    # Later pieces see more and take longer; those behind wait for them.
+    assert alone == pytest.approx(walked(times, stages, 1)[-1])
     assert together == 1
-    # Where all stages read, a piece ends with every turn of a stage.
-    assert full == pytest.approx(sum(times) / stages)
+    left = walked(times, stages, 60)
+    steady = (left[-1] - left[20 * pieces - 1]) / 40
+    # Of more stages than pieces, which they are no multiple of, some wait less.
+    assert steady * (1 - 1e-9) <= full <= steady * (1 + 1e-9 if stages <= pieces else 1.04)
+    assert (full > sum(times) * (1 + 1e-9)) == (stages > 1 and pieces > 1)
 
 
 def test_short_prompts_share_a_pass() -> None:

@@ -52,7 +52,7 @@ class PrefillOptions:
     gpus: Array
     groups: Array
     prompt: Array
-    """Time per prompt of one group when passes are filled. (layouts, chunks) [s]"""
+    """Time per prompt of one group when passes are filled, or of its server's process. (layouts, chunks) [s]"""
     alone: Array
     """Time of a prompt alone. (layouts, chunks) [s]"""
     capacity: Array

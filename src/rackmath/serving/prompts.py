@@ -30,10 +30,11 @@ def reading_time(
     A prompt longer than a chunk is read in m equal pieces, each of which sees those
     before it; they follow each other through P stages:
 
-    .. math:: t = \frac{m + P - 1}{P} \, T(\text{piece in the middle})
+    .. math:: t = \frac{m + P - 1}{P} \, T(i)
 
-    since the time of a piece is linear in what it sees. Shorter prompts share a pass, as
-    many as fill the chunk. Where passes are filled, all stages read: another pass ends every T / P.
+    with i the piece of :func:`pacing_alone`, since the time of a piece is linear in what it sees. Shorter prompts share
+    a pass, as many as fill the chunk. Where passes are filled, all stages read: another pass ends every T / P, with T
+    that of the piece of :func:`pacing`.
 
     Parameters
     ----------
@@ -52,23 +53,49 @@ def reading_time(
         Time alone, time per prompt in a full pass, prompts in a full pass.
     """
     new_tokens, stages = maximum(length - cached_tokens, 1.0), layout.pipeline * 1.0
-    pieces, context, per_piece = _pieces(layout, length, cached_tokens, chunk, piece)
+    pieces, per_piece = _pieces(layout, length, cached_tokens, chunk, piece)
     groups = layout.data * 1.0
     turns = turns_of(stages, piece)
+    context = cached_tokens + per_piece * pacing_alone(pieces, stages)
     alone = timer("prefill", layout, groups, context + per_piece, 0.0, context) * (pieces + stages - 1) / stages
     together = maximum(np.floor(minimum(chunk / new_tokens, maximum(present / turns, 1.0))), 1.0)
+    context = cached_tokens + per_piece * pacing(pieces, turns)
     full = _per_prompt(layout, together, pieces, context, per_piece, turns, timer)
     return alone, np.where(np.isinf(piece) | (together > 1), full, alone), together
 
 
 def _pieces(
     layout: Layout, length: Number, cached_tokens: Number, chunk: Number, piece: Number
-) -> tuple[Number, Number, Number]:
-    """Pieces of a prompt, what the one in the middle sees before it, and its own tokens. [1], [tokens], [tokens]"""
+) -> tuple[Number, Number]:
+    """Pieces of a prompt, and tokens of each. [1], [tokens]"""
     new_tokens = maximum(length - cached_tokens, 1.0)
     pieces = ceiling(new_tokens / np.where(np.greater(layout.pipeline, 1), minimum(chunk, piece), chunk))
-    per_piece = new_tokens / pieces
-    return pieces, cached_tokens + per_piece * (pieces - 1) / 2, per_piece
+    return pieces, new_tokens / pieces
+
+
+def pacing_alone(pieces: Number, stages: Number) -> Number:
+    r"""Pieces before the one that paces the mean turn of a prompt that is read by itself. [pieces]
+
+    .. math:: \frac{(m - 1) (m / 2 + P - 1)}{m + P - 1}
+
+    Of m pieces, each longer than the one before for what it sees, each ends a turn of its own time at the first of P
+    stages; then the last one, the longest, passes the P - 1 others.
+    """
+    return (pieces - 1) * (pieces / 2 + stages - 1) / (pieces + stages - 1)
+
+
+def pacing(pieces: Number, stages: Number) -> Number:
+    r"""The same where prompts follow each other, and P pieces are in a pipeline at a time. [pieces]
+
+    .. math:: \frac{(P - 1) (m - 1) + (m - P + 1) (m + P - 2) / 2}{m} \quad (P \le m), \qquad m - 1 \quad (P > m)
+
+    As one leaves the next comes in, so that the longest of each P in a row holds up all: the last one of a prompt also
+    the first P - 1 of the next. One in a stage of its own is that of the mean, (m - 1) / 2. An engine has as many in
+    flight as stages; with twice as many none would wait for a longer one. Exact but for P above m and no multiple of
+    it, where it is the most.
+    """
+    within = minimum(stages, pieces)
+    return ((within - 1) * (pieces - 1) + (pieces - within + 1) * (pieces + within - 2) / 2) / pieces
 
 
 def _per_prompt(
@@ -103,7 +130,8 @@ def time_first(
     new_tokens, turns = maximum(length - cached_tokens, 1.0), turns_of(layout.pipeline * 1.0, piece)
     often = maximum(arriving / turns, _RARE)
     together = maximum(minimum(often / -np.expm1(-often), np.floor(chunk / new_tokens)), 1.0)
-    pieces, context, per_piece = _pieces(layout, length, cached_tokens, chunk, piece)
+    pieces, per_piece = _pieces(layout, length, cached_tokens, chunk, piece)
+    context = cached_tokens + per_piece * pacing(pieces, turns)
     return _per_prompt(layout, together, pieces, context, per_piece, turns, timer), together
 
 

@@ -20,7 +20,7 @@ from rackmath.serving.pools import DecodeOptions, PrefillOptions
 from rackmath.serving.prompts import images_time, reading_time
 from rackmath.serving.search_waits import tokens_of_steps
 from rackmath.serving.steady import added_by_prompt
-from rackmath.serving.waits import started
+from rackmath.serving.waits import in_turn, started
 from rackmath.serving.worker_layouts import layouts_that_hold
 from rackmath.serving.workload import PlanWorkload, Space, Variant
 
@@ -142,7 +142,7 @@ def options_of(grid: Grid, space: Space, s: Scheduling) -> tuple[DecodeOptions, 
             layouts=grid.layouts,
             gpus=grid.gpus,
             groups=grid.groups,
-            prompt=grid.full,
+            prompt=np.asarray(in_turn(grid.full, s)),
             alone=grid.first,
             capacity=prefill,
             drafted=may_draft,

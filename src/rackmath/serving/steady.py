@@ -99,7 +99,7 @@ def disaggregated(
     :func:`closed_loop`.
     """
     prompt, alone, together = prompt_times(architecture, prefill.layout, load, timer, s)
-    prompt_rate = prefill.workers * prefill.layout.data / prompt
+    prompt_rate = prefill.workers * prefill.layout.data / in_turn(prompt, s)
     gpus = prefill.workers * prefill.layout.gpus + decode.workers * decode.layout.gpus
     transfer = transfer_time(architecture, system, prefill.layout, decode.layout, load.input, gpus)
     capacity = decode.workers * capacity_of(architecture, system, decode.layout, load)
