@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 import numpy as np
@@ -102,8 +103,24 @@ def _per_prompt(
     layout: Layout, together: Number, pieces: Number, context: Number, per_piece: Number, turns: Number, timer: Timer
 ) -> Number:
     """Time of one prompt where passes hold so many, one pass for each stage, which end after 2 P - 1 turns. [s]"""
-    passes = timer("prefill", layout, layout.data * together * turns, context + per_piece, 0.0, context)
+
+    def pass_of(prompts: Number) -> Number:
+        return timer("prefill", layout, layout.data * prompts * turns, context + per_piece, 0.0, context)
+
+    passes = pass_of(together)
+    if np.any(np.greater(turns, 1)):
+        passes = np.where(np.greater(turns, 1), of_whole_prompts(together, pass_of), passes)
     return passes * pieces / (together * (2 * turns - 1))
+
+
+def of_whole_prompts(count: Number, pass_of: Callable[[Number], Number]) -> Number:
+    """Mean time of passes that hold whole numbers of prompts, ``count`` in the mean. [s]
+
+    An engine's pass takes as long as its largest part: of four micro-batches with five prompts one has two.
+    """
+    below = np.floor(count)
+    low = pass_of(below)
+    return low + (count - below) * (pass_of(below + 1) - low)
 
 
 def time_first(

@@ -83,3 +83,21 @@ def test_tables_follow_the_leaps_of_a_pipeline_that_is_filled_piece_by_piece() -
     for tokens in (512, 513, 1000, 1024, 1025, 2048):
         said = tables.prompt[tokens] + tables.pair * tokens * (tokens + 1) / 2
         assert said == pytest.approx(float(timer("prefill", layout, 1.0, float(tokens), 0.0, 0.0)), rel=0.02)
+
+
+@pytest.mark.parametrize("layout", [Layout(), Layout(data=4), Layout(pipeline=4), Layout(pipeline=2, data=2)])
+def test_a_part_of_a_prompt_costs_its_part_in_every_layout(layout: Layout) -> None:
+    """Five quarters of a prompt lie between one and two: a largest of four parts of five would be two."""
+    timer = engine_timer(catalogue.model("llama-3.1-8b"), make_system(), None)
+    turns = float(layout.pipeline)
+    tables = step_times(
+        layout, timer, max_num_seqs=8, max_num_batched_tokens=8192, draft_tokens=0.0, shortest=100.0, longest=2000.0,
+        turns=turns,
+    )  # fmt: skip
+    one, two = (
+        float(timer("prefill", layout, layout.data * turns * n, 2000.0, 0.0, 0.0)) * turns / (2 * turns - 1)
+        for n in (1.0, 2.0)
+    )
+    said = tables.prompt[2500] + tables.pair * 2500 * 1000.5
+    assert said == pytest.approx(one + 0.25 * (two - one), rel=0.03)
+    assert tables.error < 0.04

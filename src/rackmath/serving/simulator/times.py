@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from rackmath.engine import Layout
 from rackmath.engine.timer import Timer
+from rackmath.models.numbers import Number
+from rackmath.serving.prompts import of_whole_prompts
 
 F = NDArray[np.float64]
 
@@ -81,7 +83,11 @@ def step_times(
     def reading(tokens: F, before: F) -> F:
         """Time of a pass over so many prompt tokens, as many prompts as they make, with tokens before each. [s]"""
         own_tokens = np.minimum(tokens, whole)
-        passes = timer("prefill", layout, groups * turns * tokens / own_tokens, before + own_tokens, 0.0, before)
+
+        def pass_of(prompts: Number) -> Number:
+            return timer("prefill", layout, groups * turns * prompts, before + own_tokens, 0.0, before)
+
+        passes = of_whole_prompts(tokens / own_tokens, pass_of)
         # A pass of each micro-batch, which ends after 2 P - 1 turns of a stage.
         return np.asarray(passes, dtype=float) * turns / (2 * turns - 1)
 
