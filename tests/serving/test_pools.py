@@ -23,6 +23,7 @@ from rackmath.serving.pools import DecodeOptions, _DecodePools, _PrefillPools, _
 from rackmath.serving.prompts import reading_time
 from rackmath.serving.search import SearchResult, search
 from rackmath.serving.startup.held import held_as_launched
+from rackmath.serving.waits import read_in_passes
 from rackmath.serving.workload import Limits, PlanWorkload
 
 USUAL = Scheduling(interruption=0.9, queueing=0.3, arrival=0.05, acceptance=0.6)
@@ -91,7 +92,7 @@ def test_sizes_of_readers_are_kept_for_rate_per_accelerator_or_latency() -> None
         one = np.array([0])
         return _PrefillPools(
             layout=one, chunk=one, prompt=np.array([prompt]), alone=np.array([prompt]), groups=np.array([groups]),
-            drafted=np.array([True]), kind=one,
+            together=np.ones(1), stages=np.ones(1), drafted=np.array([True]), kind=one,
         )  # fmt: skip
 
     # 2 prompts/s and accelerator at 0.5 s; 1 at 0.25 s; 0.8 at 0.3 s, which both others together beat.
@@ -235,3 +236,31 @@ def test_each_pool_holds_what_it_is_launched_with() -> None:
         assert full.stopped_by == max(shares, key=lambda name: shares[name])
         assert full.use == pytest.approx(max(shares.values()))
         assert full.use <= 1
+
+
+def in_passes(base: float, slope: float, most: int, stages: int, rate: float) -> float:
+    """Mean time until prompts that come at random are read, in passes of ``base`` and ``slope`` for each, walked."""
+    rng = np.random.default_rng(5)
+    came = np.cumsum(rng.exponential(1 / rate, 30_000))
+    free, at, waits = np.zeros(stages), 0, list[float]()
+    while at < len(came):
+        lane = int(free.argmin())
+        begin = max(free[lane], came[at])
+        count = min(int(np.searchsorted(came, begin, side="right")) - at, most)
+        free[lane] = begin + base + slope * count
+        waits += list(free[lane] - came[at : at + count])
+        at += count
+    return float(np.mean(waits))
+
+
+@pytest.mark.parametrize(("base", "slope", "most", "stages"), [
+    (0.0, 0.1, 1, 1), (0.05, 0.05, 4, 1), (0.02, 0.01, 40, 1), (0.0, 0.4, 1, 4), (0.1, 0.1, 4, 4),
+])  # fmt: skip
+@pytest.mark.parametrize("load", [0.1, 0.5, 0.8, 0.9])
+def test_prompts_that_come_meanwhile_are_read_in_the_next_pass(
+    base: float, slope: float, most: int, stages: int, load: float
+) -> None:
+    full, alone = (base + slope * most) / (most * stages), base + slope
+    reading, wait = read_in_passes(full, alone, most, stages, load / full)
+    walk = in_passes(base, slope, most, stages, load / full)
+    assert float(reading + wait) == pytest.approx(walk, rel=0.1)

@@ -16,7 +16,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Ints, Mask, Points, joined, undominated, undominated_in_groups
 from rackmath.serving.renting import requests_per_billed
-from rackmath.serving.waits import queued, until_begun
+from rackmath.serving.waits import read_in_passes, until_begun
 from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 FEW_SIZES = 8
@@ -55,6 +55,10 @@ class PrefillOptions:
     """Time per prompt of one group when passes are filled, or of its server's process. (layouts, chunks) [s]"""
     alone: Array
     """Time of a prompt alone. (layouts, chunks) [s]"""
+    together: Array
+    """Prompts in a full pass. (layouts, chunks)"""
+    stages: Array
+    """Micro-batches that read at a time. (layouts, chunks)"""
     capacity: Array
     """Sequences that fit; none where the engine has no such workers. (layouts, chunks)"""
     drafted: Mask
@@ -138,6 +142,8 @@ class _PrefillPools:
     chunk: Ints
     prompt: Array
     alone: Array
+    together: Array
+    stages: Array
     groups: Array
     drafted: Mask
     kind: Ints
@@ -155,6 +161,8 @@ def _best_readers(prefill: PrefillOptions, gpus: float) -> _PrefillPools:
         chunk=chunk[best],
         prompt=prompt[best],
         alone=alone[best],
+        together=prefill.together[layout, chunk][best],
+        stages=prefill.stages[layout, chunk][best],
         groups=groups[best],
         drafted=may_draft[best],
         kind=kind[best],
@@ -248,9 +256,10 @@ class _Block:
         busy = rate * prompt / lanes
         good = (busy < 1) & (r.kind[:, None] == w.kind) & (r.drafted[:, None] | (w.draft_tokens == 0))
         # Of several equal readers the next free one takes a prompt: its wait is about one part of a single reader's.
-        wait = queued(prompt, np.where(good, busy, 0.0)) / lanes
+        own_rate = np.where(good, rate / lanes, 0.0)
+        reading, wait = read_in_passes(prompt, alone, r.together[:, None], r.stages[:, None], own_rate)
         starts = np.asarray(until_begun(w.step, 1.0, 1.0, s))
-        first = np.where(good, s.arrival + alone + wait + starts[None, :] + self._transfer(unit), np.inf)
+        first = np.where(good, s.arrival + reading + wait / lanes + starts[None, :] + self._transfer(unit), np.inf)
         reader = first.argmin(axis=0)
         earliest = first[reader, np.arange(len(reader))]
         fits = np.isfinite(earliest)

@@ -17,7 +17,7 @@ from rackmath.serving.engines import micro_batch_tokens
 from rackmath.serving.load import Load, Scheduling
 from rackmath.serving.points import Array, Mask
 from rackmath.serving.pools import DecodeOptions, PrefillOptions
-from rackmath.serving.prompts import images_time, reading_time
+from rackmath.serving.prompts import images_time, reading_time, turns_of
 from rackmath.serving.search_waits import tokens_of_steps
 from rackmath.serving.steady import added_by_prompt
 from rackmath.serving.waits import in_turn, started
@@ -45,6 +45,10 @@ class Grid:
     """Time of a prompt alone, no shorter than the host takes to start it. (layouts, chunks) [s]"""
     full: Array
     """Time of one prompt in a full pass. (layouts, chunks) [s]"""
+    together: Array
+    """Prompts in a full pass. (layouts, chunks)"""
+    long: Mask
+    """Whether a prompt is read in several pieces. (chunks,)"""
     beside: Array
     """What decode steps wait for a prompt, before the host and other stages. (layouts, batches, drafts, chunks) [s]"""
     start: Number
@@ -83,6 +87,8 @@ def grid_of(
         ),
         first=np.asarray(started(alone, a, s, np.minimum(work.read, chunks), np.ceil(work.read / chunks)) + images),
         full=np.broadcast_to(np.asarray(full + images_time(a, flat, timer, together)), shape),
+        together=np.broadcast_to(np.asarray(together), shape),
+        long=work.read > chunks,
         beside=_beside(a, stack_layouts(layouts, 4), work, draft_tokens, chunks, timer, s, piece),
         start=np.asarray(
             started(0.0, a, s, tokens_of_steps(BATCHES, stack_layouts(layouts, 4), work, draft_tokens, chunks))
@@ -144,6 +150,10 @@ def options_of(grid: Grid, space: Space, s: Scheduling) -> tuple[DecodeOptions, 
             groups=grid.groups,
             prompt=np.asarray(in_turn(grid.full, s)),
             alone=grid.first,
+            together=grid.together,
+            stages=np.where(
+                grid.long, 1.0, np.asarray(turns_of(grid.stages[:, None], micro_batch_tokens(space.engine)))
+            ),
             capacity=prefill,
             drafted=may_draft,
             kind=kind,

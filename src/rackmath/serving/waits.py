@@ -166,6 +166,42 @@ def queued(prompt: Number, busy: Number) -> Number:
     return busy / (1 - busy) * prompt / 2
 
 
+def read_in_passes(
+    prompt: Number, alone: Number, together: Number, stages: Number, rate: Number
+) -> tuple[Number, Number]:
+    r"""Time of the pass that reads a prompt which comes at random with others, and until it begins. [s], [s]
+
+    .. math:: L = a + b k = \frac{a}{1 - x b}, \qquad
+        w = \frac{x L}{P} \left( 1 + \frac{r}{K (1 - r)} \right) \frac{L}{2}
+
+    of a pass over k prompts, from that of a single one to that of a full one of K: in the time of a pass come x L = k
+    more to each of P micro-batches, which the next pass reads. Most prompts are in larger passes than the mean one, in
+    that of x L others at most: the own one lies half between. A prompt that finds all micro-batches in passes waits for
+    half of one, divided among them; near its capacity (a load r of 1) a reader of single prompts has a queue, one of
+    full passes hardly. With K = P = 1 it waits as in :func:`queued`. Within a tenth of passes that are walked one by
+    one (``tests/serving/test_pools.py``).
+
+    Parameters
+    ----------
+    prompt, alone : Number
+        Time of one prompt in filled passes, and of a pass over a single one. [s]
+    together : Number
+        K. [prompts]
+    stages : Number
+        P, 1 where pieces of one prompt take all stages. [micro-batches]
+    rate : Number
+        Prompts that come to the reader, fewer than fill its passes. [prompts/s]
+    """
+    slope = maximum((stages * together * prompt - alone) / maximum(together - 1, 1.0), 0.0) * np.greater(together, 1)
+    x, load, full = rate / stages, rate * prompt, maximum(stages * together * prompt, alone)
+    room = maximum(1 - x * slope, INSTANT)
+    mean = minimum(maximum((alone - slope) / room, alone), full)
+    own_pass = (mean + minimum(alone / room, full)) / 2
+    span = np.where(np.greater(together, 1), mean, stages * prompt)
+    queue = 1 + load / maximum(together * (1 - load), INSTANT)
+    return own_pass, minimum(x * span, 1.0) / stages * queue * span / 2
+
+
 def prompts_of_a_step(running: Number, output: Number, draft_tokens: Number, groups: Number, s: Scheduling) -> Number:
     """Prompts that come to one group in the time of a step: as many as answers of its sequences end. [prompts]"""
     return running * s.accepted(draft_tokens) / groups / maximum(output, 1.0)
