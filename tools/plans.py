@@ -182,8 +182,9 @@ def pooled_report(every: Sequence[PooledComparison]) -> list[str]:
     """Of two pools."""
     lines = [
         "",
-        f"Two pools ({len(every)} plans of the same questions), with requests at random at {PART:g} of the planned rate",
-        f"and lengths with a spread of {POOLED_SPREAD:g}: near what readers can do the wait for them is what differs most,",
+        f"Two pools ({len(every)} plans of the same questions), with requests at random at {PART:g} of the planned",
+        f"rate and lengths with a spread of {POOLED_SPREAD:g}: near what readers can do, the wait for them is what",
+        "differs most,",
         "and in pipelines prompts of unlike lengths wait for the longest.",
         "",
         "| simulated over planned | median | 1 in 10 below | 9 in 10 below |",
