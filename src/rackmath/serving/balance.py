@@ -63,7 +63,7 @@ def balance(
     load: Load,
     groups: Number,
     s: Scheduling,
-    together: Number = 0.0,
+    burst_prompts: Number = 0.0,
 ) -> LoopBalance:
     r"""Of N sequences that are held all the time how many are answered, and how fast.
 
@@ -84,7 +84,7 @@ def balance(
         Time to a first token that meets no prompts of others. [s]
     in_turn_rate : Number
         Prompts that are read at most in a second. [requests/s]
-    together : Number
+    burst_prompts : Number
         Prompts of a burst that are read before a mean one, from :func:`of_burst_prompts`. [prompts]
     """
     users, reading = limit / groups, tokens_of_reading(load, s)
@@ -99,7 +99,7 @@ def balance(
         tokens = output + idle + reading * (1 + queue)
         calm = minimum(read_before(queue, peers / tokens, reading, load, s), peers)
         # A mean request waits for half of a burst, in place of what it waits for later: twice the part of it comes so.
-        before = minimum(calm + maximum(together - 2 * s.queueing * calm, 0.0), peers)
+        before = minimum(calm + maximum(burst_prompts - 2 * s.queueing * calm, 0.0), peers)
         beside = beside_of_users(limit, before, share, groups, s)
         tpot = time_per_output_token(t, beside, load, s)
         price = t.beside + reading * alone

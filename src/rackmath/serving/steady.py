@@ -137,8 +137,7 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
         return settled_wave(t, limit, capacity, turn, load, groups, s)
     prompt_rate = groups / maximum(in_turn(turn, s), INSTANT)
     unmet = time_to_first_token(t, limit, load, groups, s) + of_burst_server(t, limit, groups, s)
-    together = of_burst_prompts(t, limit, groups, s)
-    loop = balance(t, limit, unmet, prompt_rate, load, groups, s, together)
+    loop = balance(t, limit, unmet, prompt_rate, load, groups, s, of_burst_prompts(t, limit, groups, s))
     # A closed loop starts with a burst and spreads out: few of its requests wait, so that the median does not.
     burst_time = loop.burst + of_burst_server(t, limit, groups, s)
     first = maximum(loop.first, limit / loop.rate - load.output * loop.tpot)
