@@ -35,8 +35,14 @@ def test_the_best_replica_is_that_of_the_formula(data: st.DataObject) -> None:
     )
     f = fixed_of(kind, work, cache)
     s = replicas(np.zeros(count, np.int32), (f,), 0)
-    for name, high in (("waiting", 5), ("unread", 2000), ("prompts", 100), ("free", 100)):
+    for name, high in (
+        ("waiting", 5), ("unread", 2000), ("prompts", 100), ("free", 100), ("ended_unread", 2000), ("ended_prompts", 100),
+        ("ended_blocks", 100),
+    ):  # fmt: skip
         s.own[name] = random.integers(0, high, count)
+    # Replicas amid a step at the moment 1 still have what it reads and ends.
+    s.own["clock"] = random.choice([0.5, 1.0, 1.5], count)
+    amid = s.own["clock"] > 1
     c = prefixes(count, f, np.arange(whole, dtype=np.int32), whole, 1)
     hits = random.integers(0, whole + 1, count)
     for r, n in enumerate(hits):
@@ -51,12 +57,15 @@ def test_the_best_replica_is_that_of_the_formula(data: st.DataObject) -> None:
     queue = s.own["waiting"]
     spread = max(queue.max() - queue.min(), 1)
     values = {
-        DYNAMO: -((s.own["unread"] + unread) / 16 + s.own["prompts"] + whole),
+        DYNAMO: -(
+            (s.own["unread"] + amid * s.own["ended_unread"] + unread) / 16
+            + s.own["prompts"] + amid * s.own["ended_prompts"] + whole
+        ),
         LLM_D: 3 * (1 - unread / prompt) + 2 * (queue.max() - queue) / spread * (queue.max() > queue.min())
-        + 2 * (queue.max() == queue.min()) + 2 * s.own["free"] / 100,
+        + 2 * (queue.max() == queue.min()) + 2 * (s.own["free"] - amid * s.own["ended_blocks"]) / 100,
     }  # fmt: skip
     for router, value in values.items():
-        place = best((f,), s._replace(own=own), objects, c._replace(**blocks), 0, 0.0, router, 0, 0)
+        place = best((f,), s._replace(own=own), objects, c._replace(**blocks), 0, 1.0, router, 0, 0)
         assert value[place] == pytest.approx(value.max())
     assert objects[0].unread == unread[values[DYNAMO].argmax()]
 

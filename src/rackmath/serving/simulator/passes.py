@@ -22,6 +22,9 @@ def pass_time(f: RunConstants, s: Replicas, r: int, time: float, steps: int, las
     me = s.own[r]
     began = me.clock
     me.ended = 0
+    me.ended_unread = 0
+    me.ended_prompts = 0
+    me.ended_blocks = 0
     time += me.stall
     if f.turns > 1:
         time = time_behind(f, s, r, time, steps)

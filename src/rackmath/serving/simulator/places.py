@@ -146,6 +146,7 @@ def end(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: i
     me = s.own[r]
     request = q[i]
     me.prompts -= blocks_of(f, request.prompt)
+    me.ended_prompts += blocks_of(f, request.prompt)
     request.finish = me.clock
     me.ended += 1
     if request.last > request.stop and len(f.capacity):
@@ -184,11 +185,13 @@ def _give_back(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: in
     """Blocks of a request are free again; what it shared stays where it is until somebody needs the room."""
     me = s.own[r]
     request = q[i]
+    free = me.free
     if f.shared:
         # What the cache kept must go before room comes back, or it would be kept for longer.
         shrink(f, c, r, me.free, me.clock)
         me.free += unpin(f, c, q, r, i, me.clock)
     me.free += request.held
+    me.ended_blocks += me.free - free
 
 
 @inlined

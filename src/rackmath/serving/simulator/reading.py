@@ -83,6 +83,7 @@ def _enter_those_read(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches
                 me.tokens += request.growth
                 charge_answer(f, s, r, request.rank, request.growth)
             me.unread -= request.unread
+            me.ended_unread += request.unread
             request.unread = 0
             enter(f, s, q, c, r, i)
     me.reading = n

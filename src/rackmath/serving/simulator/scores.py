@@ -1,7 +1,7 @@
 """Routers that weigh prefixes against load, compiled: Dynamo's and llm-d's with their defaults.
 
-Both look at every replica at the moment of the request; in service they learn of changes a little later. Of equal
-replicas one is drawn.
+Both look at every replica at the moment of the request, amid its step; in service they learn of changes a little later.
+Of equal replicas one is drawn.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def best(
             shrink(f, c, r, me.free, t)
         unread = q[i].todo - min(leading_blocks(f, c, q, r, i, t) * f.prefix, q[i].todo)
         if router == DYNAMO:
-            score = -dynamo_cost(s, r, f.block, unread, blocks_of(f, q[i].prompt))
+            score = -dynamo_cost(s, r, f.block, unread, blocks_of(f, q[i].prompt), t)
         else:
-            usage = 1 - me.free / f.blocks
+            usage = 1 - (me.free - (me.ended_blocks if me.clock > t else 0)) / f.blocks
             score = llm_d_score(1 - unread / max(q[i].todo, 1), me.waiting, least, most, usage)
         if place == NONE or score > value:
             place, value, tokens = r, score, unread
@@ -55,14 +55,16 @@ def best(
 
 
 @inlined
-def dynamo_cost(s: Replicas, r: int, block: int, unread: int, blocks: int) -> float:
+def dynamo_cost(s: Replicas, r: int, block: int, unread: int, blocks: int, t: float) -> float:
     """Blocks of prompts that a replica has yet to read, and blocks that it would hold, the new request's included.
 
-    Blocks that several requests share count for each of them; Dynamo counts them once.
+    Blocks that several requests share count for each of them; Dynamo counts them once. What is read with the step that
+    runs at the moment ``t``, or ends with it, is there until it ends.
     Source: ai-dynamo/dynamo, ``lib/kv-router/src/scheduling/selector.rs``, ``overlap_score_weight`` 1.
     """
     me = s.own[r]
-    return (me.unread + unread) / block + me.prompts + blocks
+    present = (me.unread + unread) / block + me.prompts + blocks
+    return present + (me.ended_unread / block + me.ended_prompts if me.clock > t else 0.0)
 
 
 @inlined

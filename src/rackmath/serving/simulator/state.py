@@ -112,8 +112,12 @@ REPLICA = np.dtype(
         ("ring", "i4"),
         ("turn", "i4"),
         ("behind", "f8"),
-        # Requests that end with the step that it is in.
+        # Of the step that it is in: requests that end with it, tokens of prompts that it reads to their end, blocks of
+        # prompts of those requests, and blocks that are free when it has ended.
         ("ended", "i4"),
+        ("ended_unread", "i8"),
+        ("ended_prompts", "i8"),
+        ("ended_blocks", "i8"),
         ("up", "b1"),
     ],
     align=True,
