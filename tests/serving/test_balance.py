@@ -151,3 +151,22 @@ def test_a_search_finds_the_users_of_a_batch(
     assert float(count) == pytest.approx(users, rel=0.01)
     assert float(tpot) == pytest.approx(float(loop.tpot), rel=0.01)
     assert float(first) == pytest.approx(float(loop.first), rel=0.02)
+
+
+def test_who_waits_for_a_burst_or_for_the_server_is_in_no_step() -> None:
+    """Of N users N O / T_s are in a step: T_s has what a burst reads before, and what the server's process holds up."""
+    load = Load(concurrency=20.0, input=1000.0, output=100.0, max_num_batched_tokens=100.0)
+    t, s = PassTimes(STEP, 0.01, 0.01, 0.01), Scheduling(queueing=0.25)
+    calm, burst = (balance(t, 20.0, 0.01, np.inf, load, 1.0, s, prompts) for prompts in (0.0, 8.0))
+    # Ten tokens a prompt; half of the requests come in bursts, in place of what they wait for otherwise.
+    queue = float(queue_of_users(20.0, 10.0, 100.0))
+    more = 8 - 0.5 * queue
+    assert 0 < more < 8
+    assert calm.decoding == pytest.approx(20 * 100 / (100 + 10 * (1 + queue)))
+    assert burst.decoding == pytest.approx(20 * 100 / (100 + 10 * (1 + queue + more)))
+    assert burst.first - calm.first == pytest.approx(burst.burst) == pytest.approx(more * (0.01 + 10 * STEP))
+    assert calm.beside - burst.beside == pytest.approx(more)
+    slow = balance(t, 20.0, 0.01, 2.0, load, 1.0, s)
+    assert slow.rate == 2
+    waited = (20 / 2 - 20 / calm.rate) / slow.tpot
+    assert slow.decoding == pytest.approx(20 * 100 / (100 + 10 * (1 + queue) + waited))
