@@ -134,19 +134,19 @@ def test_prompts_of_steps_that_are_decided_are_read_before(
 
 @given(
     users=st.floats(1, 2000), groups=st.sampled_from([1.0, 4.0]), prompt=st.floats(1e-3, 3), pieces=st.floats(0.01, 8),
-    mixed=st.sampled_from([0.0, 1.0]), ahead=st.sampled_from([0.0, 1.0]),
+    mixed=st.sampled_from([0.0, 1.0]), ahead=st.sampled_from([0.0, 1.0]), turns=st.sampled_from([1.0, 4.0]),
 )  # fmt: skip
 def test_a_search_finds_the_users_of_a_batch(
-    users: float, groups: float, prompt: float, pieces: float, mixed: float, ahead: float
+    users: float, groups: float, prompt: float, pieces: float, mixed: float, ahead: float, turns: float
 ) -> None:
     """The balance gives the batch of so many users; from that batch the search gives the users, and what they see."""
     s = Scheduling(mixed=mixed, ahead=ahead, lockstep=0.1, arrival=0.01)
-    load = Load(concurrency=users, input=1000.0, output=500.0, max_num_batched_tokens=1000 / pieces)
+    load = Load(concurrency=users, input=1000.0, output=500.0, max_num_batched_tokens=1000 / pieces, turns=turns)
     t = PassTimes(STEP, prompt, prompt, 0.9 * prompt)
     until = (0.5 + ahead) * STEP * min(max(users / groups - 1, 0), 1)
     loop = balance(t, users, s.arrival + prompt + until, np.inf, load, groups, s)
     # Where the reader is always busy, a batch has any number of users.
-    assume((users >= groups and loop.rate / groups * pieces * loop.tpot < 0.9) or not mixed)
+    assume((users >= groups and loop.rate / groups * pieces / turns * loop.tpot < 0.9) or not mixed)
     tpot, first, count = loop_of_batch(t, np.asarray(loop.decoding), load, np.asarray(groups), s)
     assert float(count) == pytest.approx(users, rel=0.01)
     assert float(tpot) == pytest.approx(float(loop.tpot), rel=0.01)

@@ -83,6 +83,9 @@ def test_a_first_token_has_four_parts() -> None:
     assert first == pytest.approx(0.01 + 0.08 + 0.02 * (0.5 + 1 + 1))
     assert waits.burst(PASSES, 64.0, 2.0, RULES) == pytest.approx(0.3 * 31 * 0.05)
     assert waits.of_burst_prompts(PASSES, 64.0, 2.0, RULES) == pytest.approx(0.3 * 31)
+    # Of a pass of four, three end with it that are read behind; no more than there are.
+    assert waits.of_burst_prompts(PASSES._replace(together=4.0), 64.0, 2.0, RULES) == pytest.approx(0.3 * (31 + 3))
+    assert waits.of_burst_prompts(PASSES._replace(together=99.0), 4.0, 2.0, replace(RULES, queueing=0.9)) == 1
     at_once = settled(PASSES, 1e9, load(concurrency=64.0, wave=True), 2.0, RULES)
     assert at_once.time_to_first_token == pytest.approx(0.01 + 0.08 + 0.5 * 31 * 0.05)
 

@@ -277,6 +277,16 @@ def test_a_cache_that_travels_delays_the_first_token_only() -> None:
     assert sent.requests_per_second == pytest.approx(1000 / (1.105 + 0.4))
 
 
+def test_a_pool_reads_no_more_than_its_servers_pass(llama) -> None:
+    """Two prefill workers, whose passes take a millisecond for many prompts, and the server's process four for each."""
+    pools = Pool(layout=Layout(tensor=4), workers=2.0), Pool(layout=Layout(tensor=8), workers=50.0)
+    load = Load(concurrency=5000.0, input=500.0, output=10.0)
+    for frontend, rate in ((4e-3, 500.0), (0.5e-3, 4000.0)):
+        s = Scheduling(frontend=frontend, queueing=0.0)
+        state = disaggregated(llama, make_system(), *pools, load, fixed(1e-3, 1e-3), s)
+        assert state.requests_per_second == pytest.approx(rate, rel=1e-3)
+
+
 def test_a_given_batch_is_taken_as_it_is(llama) -> None:
     system, layout = make_system(), Layout(tensor=8)
     load = Load(concurrency=64.0, input=500.0, output=500.0)

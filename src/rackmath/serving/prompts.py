@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rackmath.engine import Layout
 from rackmath.engine.gather import pieces_of
@@ -107,20 +108,24 @@ def _per_prompt(
     def pass_of(prompts: Number) -> Number:
         return timer("prefill", layout, layout.data * prompts * turns, context + per_piece, 0.0, context)
 
-    passes = pass_of(together)
-    if np.any(np.greater(turns, 1)):
-        passes = np.where(np.greater(turns, 1), of_whole_prompts(together, pass_of), passes)
+    # Groups wait for the largest of them; a micro-batch is by itself.
+    passes = of_whole_prompts(together, pass_of, np.greater(turns, 1))
     return passes * pieces / (together * (2 * turns - 1))
 
 
-def of_whole_prompts(count: Number, pass_of: Callable[[Number], Number]) -> Number:
+def of_whole_prompts(
+    count: Number, pass_of: Callable[[Number], Number], apart: NDArray[np.bool_] | np.bool_ = np.True_
+) -> Number:
     """Mean time of passes that hold whole numbers of prompts, ``count`` in the mean. [s]
 
-    An engine's pass takes as long as its largest part: of four micro-batches with five prompts one has two.
+    An engine's pass takes as long as its largest part: of four micro-batches with five prompts one has two. Where parts
+    are not ``apart`` it is left so.
     """
-    below = np.floor(count)
+    below = np.where(apart, np.floor(count), count)
     low = pass_of(below)
-    return low + (count - below) * (pass_of(below + 1) - low)
+    if not np.any(below != count):
+        return low
+    return low + np.where(apart, count - below, 0.0) * (pass_of(below + 1) - low)
 
 
 def time_first(
