@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -21,6 +22,7 @@ from rackmath.io.machine_code import code_for
 from rackmath.io.snapshots import Checkpoint
 from rackmath.serving.simulator.deployment import transfer_of, two_pools
 from rackmath.serving.simulator.encoders import Encoders
+from rackmath.serving.simulator.pools_in_loop import in_loop
 from rackmath.serving.simulator.run import Keep, Outcome, simulate
 from rackmath.serving.simulator.settings import Fleet, PrefixCache, Tier
 from rackmath.serving.simulator.upgrade import LOOKS
@@ -32,6 +34,7 @@ Array = NDArray[np.float64]
 _BLOCK, _PLACE = 0.06, 0.006
 """Time of a block of a prefix, and of each place that it may have, over that of a request, where the loop is
 interpreted."""
+_RUNS_OF_USERS = 3
 _CHANGE = 0.01
 """Time of reading all requests, once more for each call of the loop, over that of serving them."""
 
@@ -163,18 +166,21 @@ def run(
             ),
         )
     prefill, decode = setup.groups
-    pools = two_pools(
-        setup.served_work,
-        prefill.kind,
-        decode.kind,
+    run_pools = partial(
+        two_pools,
+        readers=prefill.kind,
+        writers=decode.kind,
         cache=setup.cache,
         fleets=(setup.fleet(prefill), setup.fleet(decode)),
         transfer=setup.transfer,
-        progress=say,
-        keep=keep,
-        resume=resume,
         code=code,
     )
+    if setup.work.graph is None:
+        pools = run_pools(setup.served_work, progress=say, keep=keep, resume=resume)
+    elif checkpoint is not None:
+        raise InputError("--checkpoint", "closed loop", "runs of users of two pools are not kept: leave it out")
+    else:
+        pools = in_loop(setup.served_work, run_pools, lambda count: tell(f"run {count} of both pools"))
     return pools.prefill, pools.decode
 
 
@@ -183,7 +189,11 @@ def _size(setup: Setup) -> float:
     work = setup.work
     # Each tier of each replica has a place for every block that may come.
     places = len(setup.cache.tiers) * sum(group.replicas for group in setup.groups)
-    return (len(work) + len(work.blocks) * (_BLOCK + _PLACE * places)) * (1 + _CHANGE * _changes(setup))
+    runs = 1.0
+    if setup.transfer is not None and work.graph is not None:
+        # Users of two pools take a few runs for each of their requests.
+        runs = _RUNS_OF_USERS * len(work) / max(int(np.isfinite(work.arrival).sum()), 1)
+    return runs * (len(work) + len(work.blocks) * (_BLOCK + _PLACE * places)) * (1 + _CHANGE * _changes(setup))
 
 
 def _changes(setup: Setup) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rackmath.engine import Layout
 from rackmath.engine.timer import Timer
 from rackmath.engine.transfer import transfer_time
-from rackmath.errors import DoesNotFit, InputError
+from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
@@ -158,10 +158,9 @@ def two_pools(
     keep, resume, code
         As of :func:`simulate`.
 
-    Errors: :class:`InputError` for workloads whose users wait for answers before they ask again.
+    Users who wait for answers are served by :func:`.pools_in_loop.in_loop`.
     """
-    if work.graph is not None:
-        raise InputError("--prefill-gpus", "closed loop", "two pools take traces and open arrivals only")
+    assert work.graph is None, "requests that wait for others have no times"
     at_end: list[Snapshot] = []
     prefill = simulate(
         replace(work, output=np.ones_like(work.output)),
