@@ -34,7 +34,7 @@ def test_each_asks_again_when_his_answer_has_ended(users: int, think_time: float
     inside = [(sent + 1e-4 <= t).sum() - (finish < t).sum() for t in np.concatenate([sent + 1e-4, finish])]
     assert max(inside) == users or (think_time > 0 and max(inside) < users)
     facts = run.to_dict()
-    assert facts["served_rate"] * (facts["latency"]["mean"] + think_time) == pytest.approx(users, rel=0.1)
+    assert facts["served_rate"] * (facts["latency"]["mean"] + think_time) == pytest.approx(users, rel=0.2)
 
 
 def test_more_users_are_served_faster_up_to_what_is_read() -> None:

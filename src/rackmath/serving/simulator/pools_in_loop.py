@@ -57,15 +57,15 @@ def in_loop(
         most = users * MOST_ROUNDS
         way_out = f"users of two pools send up to {MOST_ROUNDS} each: give at most {most:,}, or --poisson for --users"
         raise InputError("--requests", len(work), way_out)
-    sent = _guess(work, is_first, run)
+    send_times = _guess(work, is_first, run)
     for count in range(int(_RUNS * rounds) + _MORE_RUNS):
-        order = np.argsort(sent, kind="stable")
-        results = _back(run(_taken(work, sent, order)), order)
+        order = np.argsort(send_times, kind="stable")
+        results = _back(run(_taken(work, send_times, order)), order)
         progress(count + 1)
-        allowed = _allowed(work, graph, is_first, results.decode.requests["finish"])
-        if np.max(np.abs(allowed - sent), initial=0.0) <= _CLOSE:
+        moments = _moments(work, graph, is_first, results.decode.requests["finish"])
+        if np.max(np.abs(moments - send_times), initial=0.0) <= _CLOSE:
             return results
-        sent = allowed
+        send_times = moments
     raise InputError("--users", users, "users of two pools do not settle: give fewer --requests, or --poisson")
 
 
@@ -77,14 +77,14 @@ def _guess(work: Arrivals, is_first: NDArray[np.bool_], run: Callable[[Arrivals]
     return np.where(is_first, work.arrival, number // len(order) * float(first.mean()))
 
 
-def _allowed(work: Arrivals, graph: Graph, is_first: NDArray[np.bool_], finish: F) -> F:
+def _moments(work: Arrivals, graph: Graph, is_first: NDArray[np.bool_], finish: F) -> F:
     """When requests are sent if answers end so: the first at their own times, the others as users come. [s]"""
-    sent = work.arrival.copy()
-    sent[~is_first] = np.sort(finish[graph.source] + graph.delay)
-    return sent
+    send_times = work.arrival.copy()
+    send_times[~is_first] = np.sort(finish[graph.source] + graph.delay)
+    return send_times
 
 
-def _taken(work: Arrivals, sent: F, order: I8) -> Arrivals:
+def _taken(work: Arrivals, send_times: F, order: I8) -> Arrivals:
     """Some requests, in an order, at times of their own."""
     start, blocks = work.start, work.blocks
     if len(start):
@@ -93,7 +93,7 @@ def _taken(work: Arrivals, sent: F, order: I8) -> Arrivals:
         places = np.arange(int(begin[-1])) + np.repeat(start[:-1][order] - begin[:-1], count)
         start, blocks = begin, blocks[places]
     return replace(
-        work, arrival=sent[order], prompt=work.prompt[order], output=work.output[order], rank=work.rank[order],
+        work, arrival=send_times[order], prompt=work.prompt[order], output=work.output[order], rank=work.rank[order],
         start=start, blocks=blocks, graph=None,
     )  # fmt: skip
 
