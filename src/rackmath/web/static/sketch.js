@@ -4,7 +4,7 @@
 import { colourOf } from "./legend.js";
 
 const MARGIN = { l: 56, r: 24, t: 8, b: 44 };
-const FONT = 12, TITLE = 14;
+const FONT = 12, TITLE = 14, HALF = 6.5;
 // Pixels between two ticks at least, across and up.
 const APART = { x: 80, y: 40 };
 const CHARACTER = 6.2;
@@ -17,9 +17,13 @@ export function sketch(figure, width, height, { ink, grid, wrong }, margin = MAR
   // Plotly knows how wide its names are; where it has not drawn yet they are guessed.
   const wide = margin === MARGIN ? names.map((name) => CHARACTER * name.length + 24) : [];
   const left = Math.max(margin.l, ...wide), right = width - margin.r;
-  const top = margin.t, bottom = height - margin.b;
+  const bottom = height - margin.b;
   const across = scale(traces, "x", figure.layout.xaxis, left, right, isFlat);
-  const up = scale(traces, "y", figure.layout.yaxis, bottom, top, !isFlat);
+  const upTo = (edge) => scale(traces, "y", figure.layout.yaxis, bottom, edge, !isFlat);
+  // Plotly makes room above for the half of a number that stands out of the axis.
+  const edge = isFlat ? margin.t : MARGIN.t, first = upTo(edge);
+  const over = isFlat ? 0 : Math.max(edge + HALF - Math.min(...first.ticks.map(([value]) => first.at(value))), 0);
+  const top = edge + over, up = over ? upTo(top) : first;
   const svg = node("svg", { class: "sketch", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", "font-size": FONT, "font-family": "'Open Sans', verdana, arial, sans-serif", color: ink, fill: ink });
   for (const [value, label] of across.ticks) svg.append(
     node("line", { x1: across.at(value), x2: across.at(value), y1: top, y2: bottom, stroke: grid }),
@@ -78,10 +82,12 @@ function scale(traces, key, axis, from, to, isLength) {
     const span = (high - low) || 1, room = hasBars && !isLength ? span / Math.max(2 * count - 2, 1) : ROOM * span;
     if (hasBars && !isLength) { low -= room; high += room; }
     else if (key === "y") {
-      // A part of the axis, which the room itself makes longer.
-      const isFree = low !== 0 || log, around = room / (1 - ROOM * (isFree ? 2 : 1));
-      high += around;
-      if (isFree) low -= around;
+      // A part of the axis, which the room itself makes longer; points have some for their own size as well.
+      const isFree = low !== 0 || log, length = Math.abs(to - from);
+      const above = ROOM + padding(traces, high, inner) / length, below = isFree ? ROOM + padding(traces, low, inner) / length : 0;
+      const whole = span / (1 - above - below);
+      high += above * whole;
+      low -= below * whole;
     }
     // Across, curves reach the edges and points do not.
     else for (const value of traces.filter((trace) => trace.mode === "markers").flatMap((trace) => trace.x).map(inner).filter(Number.isFinite)) { low = Math.min(low, value - room); high = Math.max(high, value + room); }
@@ -92,6 +98,12 @@ function scale(traces, key, axis, from, to, isLength) {
   // As Plotly counts them: between four and nine by the room there is, and one.
   const rough = (high - low) / (Math.min(Math.max(Math.abs(to - from) / APART[key], 4), 9) + 1);
   return { at, unit: Math.abs(to - from) / count, ticks: (log ? decades : steps)(low, high, axis.dtick ?? rough) };
+}
+
+// Pixels beyond a value that Plotly leaves for the marker that stands there.
+function padding(traces, value, inner) {
+  const here = traces.filter((trace) => trace.mode?.includes("markers") && trace.y.some((y) => y !== null && inner(y) === value));
+  return Math.max(0, ...here.map((trace) => Math.max(...[trace.marker?.size ?? 6].flat()) / 1.6).map((size) => Math.max(size, 3)));
 }
 
 // Ends of bars that stand on each other, and of those that say where they begin.
